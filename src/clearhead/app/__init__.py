@@ -1,0 +1,1 @@
+"""Flags → one call → print. Nothing is computed here."""

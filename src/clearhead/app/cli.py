@@ -1,0 +1,62 @@
+"""The command line. Building it and printing help imports neither torch nor numpy."""
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+from clearhead import __version__
+from clearhead.app import verbs
+from clearhead.errors import ClearheadError, Interrupted
+
+app = App(
+    name="clearhead",
+    help="Same text, same answer. Train, check and look inside transformers on your own machine.",
+    version=__version__,
+    version_flags=["--version"],
+    help_epilogue="Exit status: 0 done; 1 it ran and the answer is no (a promise broken); 2 it could not run; 130 stopped.",
+    exit_on_error=False,
+    print_error=False,
+    suppress_keyboard_interrupt=False,
+    result_action="return_value",
+)
+train = App(name="train", help="Train a model from a file of texts.")
+train.command(verbs.train_classify, name=["classify", "text-classification"])
+app.command(train)
+for verb in (verbs.evaluate, verbs.predict, verbs.verify, verbs.get, verbs.info, verbs.env, verbs.demo):
+    app.command(verb)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and exit with its status."""
+    warnings.showwarning = show_warning
+    try:
+        status = app(arguments)
+    except CycloptsError as error:
+        status = complain(" ".join(str(error).split()), help=True)
+    except Interrupted as error:
+        print(f"clearhead: {error}", file=sys.stderr)
+        status = 130
+    except ClearheadError as error:
+        status = complain(str(error))
+    except KeyboardInterrupt:
+        print("clearhead: stopped", file=sys.stderr)
+        status = 130
+    except BrokenPipeError:  # the reader of a pipe has had enough, as in `clearhead predict … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    sys.exit(status or 0)
+
+
+def complain(message: str, *, help: bool = False) -> int:
+    """Say on one line what is wrong; returns the exit status."""
+    hint = " (clearhead --help shows what there is)" if help and "--help" not in message else ""
+    print(f"clearhead: {message}{hint}", file=sys.stderr)
+    return 2
+
+
+def show_warning(message: Warning | str, *place: object, **more: object) -> None:
+    """Warnings on one line, without a place in the source."""
+    print(f"clearhead: note: {message}", file=sys.stderr)

@@ -1,0 +1,136 @@
+"""The commands: each turns flags into one call and prints what comes back.
+
+Heavy imports stand inside the functions, so that help is instant.
+"""
+
+import sys
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from clearhead.errors import DataError, SettingError
+from clearhead.settings import Asking, Training
+
+Settings = Annotated[Training, Parameter(name="*")]
+Ask = Annotated[Asking, Parameter(name="*")]
+Json = Annotated[bool, Parameter(help="print JSON also on a terminal")]
+File = Annotated[str | None, Parameter(help="file of texts, one a row; - for standard input")]
+Texts = Annotated[list[str] | None, Parameter(name="--text", help="a text; may be given several times")]
+Data = Annotated[str, Parameter(help="file of labelled texts")]
+ASK = Asking()
+
+
+def train_classify(settings: Settings) -> int:
+    """Train a classifier from a file of labelled texts, evaluate it and write a report."""
+    from clearhead.app import show
+    from clearhead.learn.run import Run
+
+    show.say(f"reading {settings.data}")
+    run = Run(settings)
+    show.training(run)
+    show.trained(run)
+    return 0
+
+
+def evaluate(model: str, *, data: Data, settings: Ask = ASK, json: Json = False) -> int:
+    """Evaluate a model on a file of labelled texts."""
+    from clearhead.app import show
+    from clearhead.infer.evaluate import evaluate
+    from clearhead.infer.model import load
+
+    evaluation = evaluate(load(model), data, **asdict(settings))
+    show.evaluation(evaluation, as_json=json)
+    return 0
+
+
+def predict(
+    model: str, file: File = None, *, text: Texts = None, settings: Ask = ASK, json: Json = False
+) -> int:
+    """Predict the label of each text of a file, of --text, or of standard input; one JSON object a line."""
+    from clearhead.app import show
+    from clearhead.infer.evaluate import predict_rows
+    from clearhead.infer.model import load
+
+    if text and file:
+        raise SettingError(f"both {file} and --text are given; give one of them")
+    if not text and not file and sys.stdin.isatty():
+        raise SettingError("no texts: give a file, --text TEXT, or - for standard input")
+    loaded = load(model)
+    rows = texts_as_rows(text, settings) if text else None
+    show.results(predict_rows(loaded, rows or rows_of(file or "-", settings), settings), as_json=json)
+    return 0
+
+
+def rows_of(path: str, settings: Asking) -> list[Any]:
+    """The rows of a file to predict; labels are kept where there are some."""
+    from clearhead.data.rows import read_rows
+
+    names: dict[str, Any] = dict(text_column=settings.text_column, label_column=settings.label_column)
+    return read_rows(path, **names, labelled=False, format=settings.format, empty=settings.empty)
+
+
+def texts_as_rows(texts: list[str], settings: Asking) -> list[Any]:
+    """Texts of the command line as rows."""
+    from clearhead.data.rows import Row
+
+    for number, text in enumerate(texts, 1):
+        if settings.empty == "error" and not text.strip():
+            raise DataError(f"--text number {number} is empty; leave it out, or keep it with --empty skip")
+    return [Row(text, None, "--text", number, {}) for number, text in enumerate(texts, 1)]
+
+
+def verify(model: str, *, json: Json = False) -> int:
+    """Check on this machine that a model keeps its promises; exit status 1 if one is broken."""
+    from clearhead.app import show
+    from clearhead.check.finding import Verdict
+    from clearhead.check.verify import battery
+    from clearhead.infer.model import load
+
+    verdicts = show.findings(battery(load(model)), model, as_json=json)
+    return int(Verdict.FAIL in verdicts)
+
+
+def get(
+    name: Annotated[str | None, Parameter(help="a name of the list, or org/name from the hub")] = None,
+) -> int:
+    """Fetch a model or data by name, or list the names; the only command that uses the network (and demo)."""
+    from clearhead.app import show
+    from clearhead.checkpoint import catalog
+
+    if name is None:
+        show.catalog()
+        return 0
+    print(catalog.get(name, say=show.say))
+    return 0
+
+
+def info(model: str, *, json: Json = False) -> int:
+    """Sizes of a model folder or of an architecture by name (bert-base, gpt3-175b, …)."""
+    from clearhead.app import show
+
+    show.info(model, as_json=json)
+    return 0
+
+
+def env(*, json: Json = False) -> int:
+    """Versions and machine, for bug reports."""
+    from clearhead.app import show
+    from clearhead.app.machine import machine
+
+    show.pairs(machine(), as_json=json)
+    return 0
+
+
+def demo(
+    *,
+    out: Annotated[str, Parameter(help="folder of the run")] = "runs/demo",
+    offline: Annotated[
+        bool, Parameter(help="no network: a small file of reviews, a model from nothing")
+    ] = False,
+) -> int:
+    """Train, evaluate and report on real film reviews in a few minutes (fetches about 100 MB once)."""
+    from clearhead.app.demo import run_demo
+
+    run_demo(out, offline=offline)
+    return 0

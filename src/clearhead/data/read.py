@@ -1,0 +1,200 @@
+"""From a file to its records: CSV, TSV, JSONL and plain text."""
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from clearhead.data.source import opened, refuse_half_characters
+from clearhead.data.wording import counted, place, short
+from clearhead.errors import DataError, SettingError
+
+FORMATS = ("csv", "tsv", "jsonl", "text")
+_FORMAT_BY_ENDING = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".txt": "text"}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One data record as its file states it.
+
+    `values` by column name, in the file's order: strings from CSV, TSV and plain text; from JSONL whatever
+    JSON says (str, int, float, bool, None, list, dict), since `1` and `"1"` are not the same text.
+    `file` is the path as the user gave it ("standard input" for "-"). `row` counts data records from 1: the
+    header and skipped blank lines are not counted, and a quoted newline starts no new row.
+    """
+
+    values: dict[str, object]
+    file: str
+    row: int
+
+
+def records(path: str | Path, *, format: str | None = None) -> Iterator[Record]:
+    """Read the records of a data file one after another, in order; there is at least one.
+
+    `path` is a file, or "-" for stdin. `format` is one of `FORMATS`; without it the ending decides (.csv .tsv
+    .jsonl .ndjson .txt, each also with .gz), and stdin is "text". Gzip is recognised by its first bytes,
+    whatever the name. The encoding is UTF-8, or UTF-16 if a byte-order mark says so; the mark is removed.
+
+    - csv: RFC 4180 with a header; quoted newlines are kept, blank lines skipped.
+    - tsv: a header, then one line a record, separated by tabs; blank lines skipped. A quote is an ordinary
+      character: files in the style of GLUE's SST-2 hold unpaired ones, which would swallow many lines.
+    - jsonl: RFC 8259, one object a line; blank lines skipped.
+    - text: one text a line, as column "text"; a blank line is an empty text.
+
+    Names in a header lose the space around them; values never do. Errors come while iterating: DataError,
+    with file, row, column and fix, for a file which cannot be used; SettingError for an unknown `format`.
+    """
+    given = os.fspath(path)
+    form = _format(given, format)
+    file = "standard input" if given == "-" else given
+    row = 0
+    # Lines end at "\n" alone: str.splitlines() would see further ends, such as U+2028, within texts. The csv
+    # module wants all line ends untouched, so that it can keep those in quotes.
+    with opened(given, file, newline="" if form == "csv" else "\n") as lines:
+        for row, values in enumerate(_values(lines, file, form), start=1):
+            yield Record(values, file, row)
+    if row == 0:
+        raise DataError(f"{file}: holds no rows; give a file with at least one")
+
+
+def separator_hint(columns: Sequence[str]) -> str:
+    """What probably separates the columns of a file whose header came out as one name; "" if nothing does."""
+    fixes = {
+        ";": "save the file separated by commas or tabs",
+        "\t": "read it with --format tsv",
+        ",": "read it with --format csv",
+    }
+    for separator, fix in fixes.items():
+        if len(columns) == 1 and separator in columns[0]:
+            return f"the header is a single name with {separator!r} in it: if that separates columns, {fix}"
+    return ""
+
+
+def _format(given: str, format: str | None) -> str:
+    if format is not None:
+        if format not in FORMATS:
+            raise SettingError(f"--format {format} is not known; use one of {', '.join(FORMATS)}")
+        return format
+    if given == "-":
+        return "text"
+    ending = Path(given.lower().removesuffix(".gz")).suffix
+    if ending not in _FORMAT_BY_ENDING:
+        raise DataError(
+            f"{given}: the ending {ending!r} is not known; known are {' '.join(_FORMAT_BY_ENDING)} "
+            f"(each also with .gz), or say what the file is with --format {'|'.join(FORMATS)}"
+        )
+    return _FORMAT_BY_ENDING[ending]
+
+
+def _values(lines: Iterable[str], file: str, form: str) -> Iterator[dict[str, object]]:
+    match form:
+        case "csv":
+            return _table(_csv_fields(lines, file), file, fix='put "quotes" around a text with a comma in it')
+        case "tsv":
+            return _table(_tsv_fields(lines), file, fix="take tabs out of the texts, or save the file as CSV")
+        case "jsonl":
+            return _objects(lines, file)
+        case _:
+            return _texts(lines, file)
+
+
+def _csv_fields(lines: Iterable[str], file: str) -> Iterator[list[str]]:
+    csv.field_size_limit(2**31 - 1)  # the module's default refuses a text of more than 131,072 characters
+    reader = csv.reader(lines, strict=True)
+    header: list[str] = []
+    row = 0
+    while True:
+        line = reader.line_num + 1
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            fix = separator_hint(header) or 'close the quote, and write a " inside a quoted text twice'
+            where = f"{place(file, row)}, from line {line} on"
+            raise DataError(f"{where}: quotes do not match ({error}); {fix}") from None
+        if fields is None:
+            return
+        if fields:  # a blank line has no field at all; a row of one empty text is written as ""
+            header = header or fields
+            yield fields
+            row += 1
+
+
+def _tsv_fields(lines: Iterable[str]) -> Iterator[list[str]]:
+    for line in lines:
+        if content := _without_end(line):
+            yield content.split("\t")
+
+
+def _table(found: Iterator[list[str]], file: str, *, fix: str) -> Iterator[dict[str, object]]:
+    header = _header(next(found, []), file)
+    for row, fields in enumerate(found, start=1):
+        if len(fields) != len(header):
+            raise DataError(
+                f"{place(file, row)}: {counted(len(fields), 'field')}, but the header names "
+                f"{counted(len(header), 'column')}; {separator_hint(header) or fix}"
+            )
+        for name, value in zip(header, fields, strict=True):
+            refuse_half_characters(value, place(file, row, name), line=value)
+        yield dict(zip(header, fields, strict=True))
+
+
+def _header(fields: list[str], file: str) -> list[str]:
+    names = [name.strip() for name in fields]
+    for number, name in enumerate(names, start=1):
+        where = f"{place(file, 0)}, column {number}"
+        refuse_half_characters(name, where, line=name)
+        if not name:
+            raise DataError(f"{where}: has no name; give it one (pandas leaves it out unless index=False)")
+        if name in names[: number - 1]:
+            raise DataError(f"{where}: is named {name!r} like column {names.index(name) + 1}; rename one")
+    return names
+
+
+def _objects(lines: Iterable[str], file: str) -> Iterator[dict[str, object]]:
+    for row, line in enumerate((line for line in lines if line.strip()), start=1):
+        where = place(file, row)
+        values = _object(line, where)
+        for name, value in values.items():
+            refuse_half_characters(name, where, line=line)
+            if isinstance(value, str):
+                refuse_half_characters(value, place(file, row, name), line=line)
+        refuse_half_characters(line, where, line=line)  # inside of nested values
+        yield values
+
+
+def _object(line: str, where: str) -> dict[str, object]:
+    try:
+        found = json.loads(line, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        refuse_half_characters(line, where, line=line)
+        raise DataError(f"{where}: is not usable JSON ({error}); write one object a line") from None
+    if not isinstance(found, dict):
+        example = '{"text": "…", "label": "…"}'
+        raise DataError(f"{where}: holds {short(json.dumps(found))}, not a JSON object; write {example}")
+    return found
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {repeated!r} is there more than once")
+    return values
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f'{name} is not JSON: write null or "{name}"')
+
+
+def _texts(lines: Iterable[str], file: str) -> Iterator[dict[str, object]]:
+    for row, line in enumerate(lines, start=1):
+        refuse_half_characters(line, place(file, row), line=line)
+        yield {"text": _without_end(line)}
+
+
+def _without_end(line: str) -> str:
+    return line.removesuffix("\n").removesuffix("\r")

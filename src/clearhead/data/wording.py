@@ -1,0 +1,25 @@
+"""Pieces of error messages, so that every one names a place, a list and a long value in the same way."""
+
+from collections.abc import Iterable
+
+
+def place(file: str, row: int, column: str | None = None) -> str:
+    """Name a place as `reviews.csv, row 3, column 'text'`; row 0 is the header."""
+    named = f"{file}, row {row}" if row else f"{file}, header"
+    return named if column is None else f"{named}, column {short(repr(column))}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Quote and join names; the first ten of them, however long the list is."""
+    every = [short(repr(name)) for name in names]
+    return ", ".join(every[:10]) + (f" and {len(every) - 10} more" if len(every) > 10 else "")
+
+
+def short(text: str) -> str:
+    """Cut a text to its first 40 characters, so that a message stays one readable line."""
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number with its noun: `1 row`, `2 rows`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,32 @@
+"""The exceptions a user can meet. Each message names what was found, what is possible, and which knob to turn."""
+
+
+class ClearheadError(Exception):
+    """The root: the command line prints one of these on one line and exits with status 2."""
+
+
+class DataError(ClearheadError):
+    """A file of texts cannot be used as it is; the message names file, row and column."""
+
+
+class SettingError(ClearheadError):
+    """An option has a value that cannot work; the message names the option and the values that do."""
+
+
+class FolderError(ClearheadError):
+    """A model folder is missing something, holds something unknown, or does not fit together."""
+
+
+class DownloadError(ClearheadError):
+    """`clearhead get` could not fetch what was asked for."""
+
+
+class MissingExtra(ClearheadError):
+    """An optional dependency is not installed; the message gives the command that installs it."""
+
+    def __init__(self, feature: str, extra: str):
+        super().__init__(f'{feature} needs an extra: pip install "clearhead[{extra}]"')
+
+
+class Interrupted(ClearheadError):
+    """Training was stopped on request, after its state was saved."""

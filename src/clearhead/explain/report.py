@@ -1,0 +1,118 @@
+"""The report of a training run: one HTML file that holds all it shows, needs no script and loads nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from clearhead.checkpoint.folder import moved_into_place
+from clearhead.data.rows import Row
+from clearhead.explain import curves, tables, wording
+from clearhead.tasks.classify import Result
+from clearhead.tasks.scores import Metrics
+
+TEMPLATE = "report.html.jinja"
+FILTERS = ("percent", "probability", "decimal", "against", "shortened", "setting")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mistake:
+    """A text that got another label than its own; `score` is the probability the model gave its guess."""
+
+    text: str
+    right: str
+    guessed: str
+    score: float
+    file: str
+    row: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A sample sentence with the label it got, and the label's probability."""
+
+    text: str
+    label: str
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """All that a report shows. What is empty or None is left out of the page.
+
+    `metrics_of` names the texts that were scored ("1,000 held-out reviews"), `answers_source` says where the
+    sample sentences come from. `log` holds the lines of metrics.jsonl. The dictionaries are shown in their
+    order; `next_steps` are pairs of what to do and the command which does it.
+    """
+
+    title: str
+    subtitle: str
+    metrics: Metrics
+    metrics_of: str
+    baseline: Metrics | None = None
+    baseline_name: str | None = None
+    log: list[dict[str, Any]] = field(default_factory=list)
+    mistakes: list[Mistake] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    answers_source: str | None = None
+    facts: dict[str, str] = field(default_factory=dict)
+    timing: dict[str, str] = field(default_factory=dict)
+    machine: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    next_steps: list[tuple[str, str]] = field(default_factory=list)
+
+
+def most_confident_mistakes(
+    rows: Sequence[Row], results: Sequence[Result], *, most: int = 12
+) -> list[Mistake]:
+    """The wrong answers with the highest probability, that one first; of equals, in the order of the rows.
+
+    Rows without a label and texts that were skipped are neither right nor wrong.
+    """
+    mistakes = [
+        Mistake(
+            text=row.text,
+            right=row.label,
+            guessed=result.label,
+            score=result.score,
+            file=row.file,
+            row=row.row,
+        )
+        for row, result in zip(rows, results, strict=True)
+        if row.label is not None and result.label is not None and result.score is not None
+        if row.label != result.label
+    ]
+    return sorted(mistakes, key=lambda mistake: -mistake.score)[:most]
+
+
+def write_report(path: str | Path, report: Report) -> None:
+    """Write the report as one HTML file; a reader never meets half of it."""
+    with moved_into_place(Path(path)) as place:
+        # Half a character (JSON can hold one) has no UTF-8; as a reference a browser shows it as �.
+        place.write_text(page(report), encoding="utf-8", errors="xmlcharrefreplace")
+
+
+def page(report: Report) -> str:
+    """The report as HTML."""
+    environment = Environment(
+        loader=PackageLoader("clearhead.explain", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {name: getattr(wording, name) for name in FILTERS}
+    metrics, baseline = report.metrics, report.baseline
+    return environment.get_template(TEMPLATE).render(
+        report=report,
+        interval=wording.interval(metrics.accuracy, metrics.texts),
+        figures=curves.figures(report.log),
+        missing_loss=curves.missing(curves.series(report.log, "loss")),
+        matrix=tables.matrix(metrics),
+        pairs=tables.confused_pairs(metrics),
+        classes=tables.class_rows(metrics),
+        compared=tables.compared(metrics, baseline) if baseline else [],
+    )

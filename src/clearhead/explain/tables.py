@@ -1,0 +1,90 @@
+"""From the scores of a classifier to the rows of tables."""
+
+from dataclasses import dataclass
+from math import nan
+
+from clearhead.explain.wording import decimal, percent, signed
+from clearhead.tasks.scores import Metrics
+
+MOST_IN_MATRIX, MOST_PAIRS, MOST_CLASSES = 12, 15, 40
+NO_CASE = "–"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Texts of one label that were guessed to have one label, and their share of the former's texts."""
+
+    texts: int
+    share: float
+    right: bool
+
+
+def matrix(metrics: Metrics) -> list[tuple[str, list[Cell]]]:
+    """Each label with the cells of its texts, in the order of labels; none for too many labels."""
+    if len(metrics.classes) > MOST_IN_MATRIX:
+        return []
+    rows = []
+    for right, (score, counts) in enumerate(zip(metrics.classes, metrics.confusion, strict=True)):
+        total = max(1, sum(counts))
+        cells = [Cell(texts, texts / total, right == guess) for guess, texts in enumerate(counts)]
+        rows.append((score.label, cells))
+    return rows
+
+
+def confused_pairs(metrics: Metrics) -> list[tuple[str, str, str, str]]:
+    """The labels that are confused most often: label, what it was taken for, texts, share of its texts."""
+    labels = [score.label for score in metrics.classes]
+    pairs = [
+        (texts, texts / sum(counts), labels[right], labels[guess])
+        for right, counts in enumerate(metrics.confusion)
+        for guess, texts in enumerate(counts)
+        if texts and guess != right
+    ]
+    pairs.sort(key=lambda pair: pair[:2], reverse=True)
+    return [(right, guess, f"{texts:,}", percent(share)) for texts, share, right, guess in pairs[:MOST_PAIRS]]
+
+
+def class_rows(metrics: Metrics) -> list[tuple[str, str, str, str, str]]:
+    """Label, precision, recall, F1 and texts; of many labels those with the lowest F1.
+
+    A ratio without cases is 0 in `Metrics`; here it is a dash, because nothing was got wrong.
+    """
+    guessed = [sum(column) for column in zip(*metrics.confusion, strict=True)]
+    scores = list(zip(metrics.classes, guessed, strict=True))
+    if len(scores) > MOST_CLASSES:
+        scores = sorted(scores, key=lambda pair: pair[0].f1)[:MOST_CLASSES]
+    return [
+        (
+            score.label,
+            percent(score.precision) if guesses else NO_CASE,
+            percent(score.recall) if score.texts else NO_CASE,
+            percent(score.f1) if guesses or score.texts else NO_CASE,
+            f"{score.texts:,}",
+        )
+        for score, guesses in scores
+    ]
+
+
+def compared(metrics: Metrics, baseline: Metrics) -> list[tuple[str, str, str, str]]:
+    """Name, the model's number, the baseline's, and the difference."""
+    shares = [
+        (name, percent(ours), percent(theirs), signed(ours - theirs, points=True))
+        for name, ours, theirs in (
+            ("Accuracy", metrics.accuracy, baseline.accuracy),
+            ("Macro F1", metrics.macro_f1, baseline.macro_f1),
+        )
+    ]
+    numbers = [
+        (name, decimal(ours), decimal(theirs), signed(difference(ours, theirs), points=False))
+        for name, ours, theirs in (
+            ("Matthews correlation", metrics.matthews_correlation, baseline.matthews_correlation),
+            ("AUROC", metrics.auroc, baseline.auroc),
+            ("Loss (lower is better)", metrics.loss, baseline.loss),
+        )
+    ]
+    return shares + numbers
+
+
+def difference(ours: float | None, theirs: float | None) -> float:
+    """NaN where one of the two is undefined."""
+    return nan if ours is None or theirs is None else ours - theirs

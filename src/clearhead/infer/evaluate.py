@@ -1,0 +1,73 @@
+"""Rows of a file → answers, and how well they agree with the labels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from torch import Tensor
+
+from clearhead.data.labels import check_known
+from clearhead.data.rows import Row, read_rows
+from clearhead.infer.model import Model
+from clearhead.settings import Asking, made
+from clearhead.tasks.classify import Result
+from clearhead.tasks.examples import encode_rows
+from clearhead.tasks.scores import Metrics
+from clearhead.text.tokenizer import Encoding
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Metrics over the rows of a file, with all that led to them."""
+
+    metrics: Metrics
+    rows: list[Row]
+    encodings: list[Encoding]
+    logits: Tensor
+    seconds: float
+
+    @property
+    def truncated(self) -> int:
+        """Texts that did not fit whole."""
+        return sum(encoding.dropped > 0 for encoding in self.encodings)
+
+
+def evaluate(model: Model, data: str | Path, **options: Any) -> Evaluation:
+    """Evaluate a model on a file of labelled texts; options as in `clearhead evaluate --help`."""
+    settings: Asking = made(Asking, options)
+    rows = read_rows(
+        data,
+        text_column=settings.text_column,
+        label_column=settings.label_column,
+        format=settings.format,
+        empty=settings.empty,
+    )
+    return evaluate_rows(model, rows, settings)
+
+
+def evaluate_rows(model: Model, rows: list[Row], settings: Asking) -> Evaluation:
+    """Evaluate a model on rows that are read already."""
+    start = perf_counter()
+    if not model.task:
+        raise model.unlabelled()
+    check_known(rows, model.task.labels)
+    encodings = encode_rows(rows, model.tokenizer, model.limit, settings.long)
+    logits = model.logits(encodings, batch_tokens=settings.batch_tokens)
+    targets = model.task.targets([row.label for row in rows])
+    return Evaluation(model.task.metrics(logits, targets), rows, encodings, logits, perf_counter() - start)
+
+
+def predict_rows(model: Model, rows: Sequence[Row], settings: Asking) -> list[tuple[Row, Result]]:
+    """One result a row, in order. A text of only white space, where it is let through, gets a result without label."""
+    if not model.task:
+        raise model.unlabelled()
+    asked = [index for index, row in enumerate(rows) if row.text.strip()]
+    some = [rows[index] for index in asked]
+    encodings = encode_rows(some, model.tokenizer, model.limit, settings.long)
+    logits = model.logits(encodings, batch_tokens=settings.batch_tokens)
+    answers: list[Result] = [Result(None, None, {}, 0, 0)] * len(rows)
+    for index, result in zip(asked, model.task.results(logits, encodings), strict=True):
+        answers[index] = result
+    return list(zip(rows, answers, strict=True))

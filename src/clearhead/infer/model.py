@@ -1,0 +1,131 @@
+"""A model that is loaded and can be asked."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from clearhead.checkpoint.catalog import locate
+from clearhead.checkpoint.folder import Loaded, read_folder, write_folder
+from clearhead.errors import DataError, SettingError
+from clearhead.model.config import Config, Pooling
+from clearhead.model.context import Context
+from clearhead.model.heads import pool
+from clearhead.model.layout import Batch, pack
+from clearhead.settings import Long
+from clearhead.tasks.classify import Classification, Result
+from clearhead.text.tokenizer import Encoding, Tokenizer
+
+
+def load(model: str | Path) -> "Model":
+    """Load a model from a folder, or by a name that `clearhead get` has fetched."""
+    return Model(read_folder(locate(model)))
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network with its tokenizer and labels. All methods take texts and answer N for N, in order."""
+
+    loaded: Loaded
+
+    @property
+    def config(self) -> Config:
+        """The facts of the architecture."""
+        return self.loaded.network.config
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Strings ↔ ids."""
+        return self.loaded.tokenizer
+
+    @property
+    def task(self) -> Classification | None:
+        """What the model was trained for; None for a body without labels."""
+        return Classification(self.loaded.labels) if self.loaded.labels else None
+
+    @property
+    def limit(self) -> int | None:
+        """Most tokens of a text, special ones included; None where there is no such number."""
+        limits = [limit for limit in (self.config.limit, self.tokenizer.limit) if limit is not None]
+        return min(limits, default=None)
+
+    def encode(self, texts: Sequence[str], *, long: Long = "truncate") -> list[Encoding]:
+        """Ids of each text, within the model's limit."""
+        return self.tokenizer.encode(check_texts(texts), limit=self.limit, long=long)
+
+    def predict(
+        self, texts: Sequence[str], *, long: Long = "truncate", batch_tokens: int = 4096
+    ) -> list[Result]:
+        """The label of each text with its probabilities. A text's answer does not depend on the others."""
+        if not self.task:
+            raise self.unlabelled()
+        encodings = self.encode(texts, long=long)
+        return self.task.results(self.logits(encodings, batch_tokens=batch_tokens), encodings)
+
+    def logits(
+        self, encodings: Sequence[Encoding], *, batch_tokens: int = 4096
+    ) -> Float[Tensor, "texts labels"]:
+        """Logits of encoded texts, in order."""
+        if not self.task:
+            raise self.unlabelled()
+        network = self.loaded.network
+        found = torch.zeros(len(encodings), len(self.task.labels))
+        with torch.inference_mode():
+            for members, batch in batches_of(encodings, batch_tokens):
+                found[members] = network.classify(batch)
+        return found
+
+    def unlabelled(self) -> SettingError:
+        """The error for asking a body without labels for labels."""
+        base = self.loaded.folder or "MODEL"
+        how = f"clearhead train classify --from {base} --data FILE --out FOLDER"
+        return SettingError(f"{base} has no labels yet; train it: {how}")
+
+    def embed(
+        self, texts: Sequence[str], *, pooling: Pooling | str = Pooling.MEAN, long: Long = "truncate"
+    ) -> Float[Tensor, "texts width"]:
+        """One vector of the last block a text, in order."""
+        encodings = self.encode(texts, long=long)
+        found = torch.zeros(len(encodings), self.config.width)
+        with torch.inference_mode():
+            for members, batch in batches_of(encodings, 4096):
+                context = Context.of(batch.layout)
+                found[members] = pool(self.loaded.network(batch, context), batch.layout, Pooling(pooling))
+        return found
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model folder."""
+        write_folder(folder, self.loaded)
+
+
+def batches_of(encodings: Sequence[Encoding], budget: int) -> Iterator[tuple[list[int], Batch]]:
+    """Batches of at most `budget` tokens (a longer text goes alone), short texts first, with their indices."""
+    members: list[int] = []
+    tokens = 0
+    for index in sorted(range(len(encodings)), key=lambda place: len(encodings[place].ids)):
+        length = len(encodings[index].ids)
+        if members and tokens + length > budget:
+            yield members, packed([encodings[member] for member in members])
+            members, tokens = [], 0
+        members.append(index)
+        tokens += length
+    if members:
+        yield members, packed([encodings[member] for member in members])
+
+
+def packed(encodings: Sequence[Encoding]) -> Batch:
+    """Encoded texts in one row."""
+    return pack([encoding.ids for encoding in encodings], [encoding.segments for encoding in encodings])
+
+
+def check_texts(texts: Sequence[str]) -> Sequence[str]:
+    """Refuse what is often passed by mistake: one string, or something that is no string."""
+    if isinstance(texts, str):
+        raise DataError("predict takes a list of texts, not one string; write predict([text])")
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(f"text {number} is {type(text).__name__}, not a string")
+    return texts

@@ -1,0 +1,34 @@
+"""Which texts are learned together, and in which order."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+POOL = 16  # batches' worth of texts that are sorted by length together
+
+
+def epoch_batches(lengths: Sequence[int], *, budget: int, seed: int, epoch: int) -> list[list[int]]:
+    """The batches of one epoch: each text once, at most `budget` tokens a batch (a longer text goes alone).
+
+    Texts are shuffled, then sorted by length within pools of about 16 batches, cut, and the batches shuffled:
+    attention then runs over few groups of equal length. The same arguments give the same batches.
+    """
+    random = np.random.default_rng([seed, epoch])
+    order = random.permutation(len(lengths)).tolist()
+    found: list[list[int]] = []
+    for pool in _cut(order, lengths, POOL * budget):
+        by_length = sorted(pool, key=lambda index: lengths[index])
+        found += _cut(by_length, lengths, budget)
+    return [found[place] for place in random.permutation(len(found)).tolist()]
+
+
+def _cut(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:
+    parts: list[list[int]] = []
+    room = 0
+    for index in order:
+        if not parts or lengths[index] > room:
+            parts.append([])
+            room = budget
+        parts[-1].append(index)
+        room -= lengths[index]
+    return parts

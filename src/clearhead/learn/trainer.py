@@ -1,0 +1,129 @@
+"""The training loop: an iterator that yields after each step. It prints, plots and saves nothing."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.infer.model import packed
+from clearhead.learn.batches import epoch_batches
+from clearhead.learn.schedule import Schedule
+from clearhead.model.context import Context, Dropout
+from clearhead.model.transformer import Transformer
+from clearhead.tasks.classify import Classification
+from clearhead.text.tokenizer import Encoding
+
+
+@dataclass(frozen=True)
+class Step:
+    """One update. `loss` is the mean over the step's texts, in nats; `grad_norm` is before scaling."""
+
+    number: int
+    epoch: int  # counted from 0
+    last_of_epoch: bool
+    loss: float
+    learning_rate: float
+    grad_norm: float
+    tokens: int
+    texts: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What decides the order and size of steps."""
+
+    epochs: int
+    batch_tokens: int
+    accumulate: int
+    max_steps: int | None
+    seed: int
+    dropout: float | None
+
+    def steps(self, lengths: Sequence[int]) -> list[tuple[int, bool, list[list[int]]]]:
+        """All steps of a run: (epoch, last of its epoch, its batches of indices)."""
+        found = []
+        for epoch in range(self.epochs):
+            batches = epoch_batches(lengths, budget=self.batch_tokens, seed=self.seed, epoch=epoch)
+            starts = range(0, len(batches), self.accumulate)
+            found += [(epoch, at == starts[-1], batches[at : at + self.accumulate]) for at in starts]
+        return found[: self.max_steps]
+
+
+class Trainer:
+    """AdamW (Loshchilov & Hutter 2019) over packed batches.
+
+    The loss of a step is the sum over its texts divided by their number, whatever batches they came in.
+    """
+
+    def __init__(
+        self,
+        network: Transformer,
+        task: Classification,
+        examples: Sequence[Encoding],
+        targets: Tensor,
+        *,
+        plan: Plan,
+    ):
+        self.network, self.task, self.examples, self.targets = network, task, examples, targets
+        self.steps = plan.steps([len(example.ids) for example in examples])
+        self.done = 0
+        self.drop = Dropout(torch.Generator().manual_seed(plan.seed), plan.dropout)
+
+    def prepare(self, schedule: Schedule, *, weight_decay: float, max_grad_norm: float) -> None:
+        """Make the optimiser: decay for matrices, none for biases and norms."""
+        self.schedule, self.max_grad_norm = schedule, max_grad_norm
+        matrices = [p for p in self.network.parameters() if p.ndim > 1]
+        vectors = [p for p in self.network.parameters() if p.ndim <= 1]
+        groups = [
+            {"params": matrices, "weight_decay": weight_decay},
+            {"params": vectors, "weight_decay": 0.0},
+        ]
+        self.optimizer = torch.optim.AdamW(groups, lr=schedule.peak, fused=True)
+
+    def run(self) -> Iterator[Step]:
+        """Go on from the step after `done` to the last one."""
+        while self.done < len(self.steps):
+            epoch, last, batches = self.steps[self.done]
+            start = perf_counter()
+            rate = self.schedule(self.done + 1)
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            loss = self.gradients(batches, self.drop)
+            norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.max_grad_norm)
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            self.done += 1
+            texts = sum(len(batch) for batch in batches)
+            tokens = sum(len(self.examples[index].ids) for batch in batches for index in batch)
+            seconds = perf_counter() - start
+            yield Step(self.done, epoch, last, loss, rate, float(norm), tokens, texts, seconds)
+
+    def gradients(self, batches: Sequence[Sequence[int]], drop: Dropout | None) -> float:
+        """Add the gradient of the mean loss over all texts of the batches; returns that loss."""
+        texts = sum(len(batch) for batch in batches)
+        total = 0.0
+        for members in batches:
+            batch = packed([self.examples[index] for index in members])
+            logits = self.network.classify(batch, Context.of(batch.layout, drop=drop))
+            loss = self.task.loss(logits, self.targets[list(members)]) / texts
+            loss.backward()
+            total += loss.item()
+        return total
+
+    def estimate(self) -> float:
+        """Seconds that the remaining steps will take, from two timed tries that change nothing."""
+        rest = self.steps[self.done :]
+        if not rest:
+            return 0.0
+        tokens = [sum(len(self.examples[index].ids) for batch in step[2] for index in batch) for step in rest]
+        typical = sorted(range(len(rest)), key=tokens.__getitem__)[len(rest) // 2]
+        drop = Dropout(torch.Generator().manual_seed(0), self.drop.rate)
+        for _ in range(2):  # the first try also warms up
+            start = perf_counter()
+            self.gradients(rest[typical][2], drop)
+            seconds = perf_counter() - start
+            self.optimizer.zero_grad()
+        return 1.1 * seconds * sum(tokens) / max(1, tokens[typical])  # a tenth for the update itself

@@ -1,0 +1,174 @@
+"""An architecture as frozen facts, and the sizes that follow from them.
+
+Something new becomes a fact with a test, or is refused by name. No fact holds a family's name.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from clearhead.errors import SettingError
+
+
+class Activation(StrEnum):
+    """What stands between the two layers of the feed-forward network."""
+
+    RELU = "relu"
+    GELU = "gelu"  # exact, with erf (Hendrycks & Gimpel 2016)
+    GELU_TANH = "gelu_tanh"  # the same paper's approximation with tanh
+
+
+class Pooling(StrEnum):
+    """How the vectors of a text become one vector."""
+
+    CLS = "cls"  # the first token's
+    MEAN = "mean"
+    MAX = "max"
+
+
+class Norm(StrEnum):
+    """Layer norm has a scale and a shift (Ba et al. 2016), RMS norm only a scale (Zhang & Sennrich 2019)."""
+
+    LAYER = "layer"
+    RMS = "rms"
+
+
+@dataclass(frozen=True)
+class Sinusoidal:
+    """Fixed sines and cosines (Vaswani et al. 2017, section 3.5): no longest text."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A learned vector for each of `count` positions: no text may be longer."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class Relative:
+    """A learned bias per head for each bucket of distances, shared by all blocks (Raffel et al. 2020)."""
+
+    buckets: int
+    distance: int
+
+
+Positions = Sinusoidal | Learned | Relative
+
+
+@dataclass(frozen=True)
+class Config:
+    """The facts of one architecture.
+
+    `layers` counts the blocks of the only stack, or of the encoder where `decoder_layers` is not 0.
+    Raises `SettingError` where the facts do not fit together.
+    """
+
+    vocab: int
+    width: int
+    layers: int
+    heads: int
+    hidden: int  # width of the feed-forward network
+    positions: Positions
+    activation: Activation = Activation.GELU
+    norm: Norm = Norm.LAYER
+    norm_first: bool = False  # the norm stands before each change of the stream, or after
+    epsilon: float = 1e-5
+    segments: int = 0  # kinds of segment (BERT's token types); 0: none
+    embedding_norm: bool = False
+    scale_embedding: bool = False  # token vectors times √width (Vaswani et al. 2017, section 3.4)
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    initial_std: float | None = None  # of new weights; None: Glorot uniform
+    causal: bool = False
+    decoder_layers: int = 0
+    head_width: int | None = None  # None: width / heads
+    gated: bool = False
+    bias: bool = True
+    language_head: bool = False
+    tied: bool = True  # the language head's matrix is the embedding's
+
+    def __post_init__(self) -> None:
+        for name in ("vocab", "width", "layers", "heads", "hidden"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.head_width is None and self.width % self.heads:
+            raise SettingError(
+                f"width={self.width} cannot be shared by heads={self.heads} evenly; "
+                "make width a multiple of heads"
+            )
+        for name in ("dropout", "attention_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise SettingError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
+
+    @property
+    def each_head(self) -> int:
+        """Width of one head."""
+        return self.head_width or self.width // self.heads
+
+    @property
+    def limit(self) -> int | None:
+        """Most tokens a text may have; None where positions go on for ever."""
+        return self.positions.count if isinstance(self.positions, Learned) else None
+
+
+@dataclass(frozen=True)
+class Head:
+    """Pooling, then (where `dense`) tanh of a layer, then one number a label.
+
+    With 0 labels it ends at the vector: what BERT publishes as its pooler.
+    """
+
+    labels: int
+    pooling: Pooling = Pooling.CLS
+    dense: bool = True
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the facts cost. `operations` are multiply-adds for one token of a text of `context` tokens, forward."""
+
+    parameters: int
+    embedding: int  # parameters of the tables alone
+    operations: int
+    context: int
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the float32 weights."""
+        return 4 * self.parameters
+
+    @property
+    def training_bytes(self) -> int:
+        """Bytes of weights, gradients and AdamW's two moments in float32, without activations."""
+        return 16 * self.parameters
+
+
+def sizes(config: Config, head: Head | None = None, context: int = 512) -> Sizes:
+    """Count parameters and operations from the facts alone, without building anything."""
+    width, inner = config.width, config.heads * config.each_head
+    bias = int(config.bias)
+    norm = width * (2 if config.norm is Norm.LAYER else 1)
+    attention = 4 * width * inner + bias * (3 * inner + width)
+    matrices = 3 if config.gated else 2
+    feed_forward = matrices * width * config.hidden + bias * ((matrices - 1) * config.hidden + width)
+    block = attention + feed_forward + 2 * norm
+    decoder_block = block + attention + norm
+
+    tables = config.vocab * width + config.segments * width
+    stacks = 2 if config.decoder_layers else 1
+    match config.positions:
+        case Learned(count=count):
+            tables += count * width
+        case Relative(buckets=buckets):
+            tables += stacks * buckets * config.heads
+
+    total = tables + config.layers * block + config.decoder_layers * decoder_block
+    total += norm * (int(config.embedding_norm) + (stacks if config.norm_first else 0))
+    operations = config.layers * (block + 2 * context * inner)
+    operations += config.decoder_layers * (decoder_block + 4 * context * inner)
+    if config.language_head:
+        operations += config.vocab * width
+        total += 0 if config.tied else config.vocab * width
+    if head:
+        total += (width * width + width if head.dense else 0) + (width + 1) * head.labels
+    return Sizes(total, tables, operations, context)

@@ -1,0 +1,61 @@
+"""What all layers share in one call: computed once, handed down frozen.
+
+The context travels with the call, not with the model, so that two threads may use one model at a time.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from clearhead.model.kernels import Kernel, kernel_for
+from clearhead.model.layout import Layout
+
+
+@dataclass(frozen=True, eq=False)
+class Dropout:
+    """Dropout with its own stream of random numbers (Srivastava et al. 2014), so that a run can be repeated.
+
+    `rate` stands for the rates of the architecture where it is given.
+    """
+
+    generator: torch.Generator
+    rate: float | None = None
+
+    def rate_of(self, rate: float) -> float:
+        """The rate in force where the architecture has `rate`."""
+        return rate if self.rate is None else self.rate
+
+    def __call__(self, x: Tensor, rate: float) -> Tensor:
+        """Zero each number with the rate's probability and scale the others, so that the mean stays."""
+        rate = self.rate_of(rate)
+        if rate == 0:
+            return x
+        kept = torch.empty_like(x).bernoulli_(1 - rate, generator=self.generator)
+        return x * kept.div_(1 - rate)
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """How the texts lie, which kernel attends, and how numbers are dropped (in training only)."""
+
+    layout: Layout
+    attend: Kernel
+    drop: Dropout | None = None
+
+    @classmethod
+    def of(cls, layout: Layout, *, attend: Kernel | None = None, drop: Dropout | None = None) -> "Context":
+        """A context with the kernel of the layout's device, unless one is given."""
+        return cls(layout, attend or kernel_for(layout.device), drop)
+
+    def dropped(self, x: Tensor, rate: float) -> Tensor:
+        """Apply dropout in training, nothing otherwise."""
+        return self.drop(x, rate) if self.drop else x
+
+    def dropping(self, rate: float) -> Callable[[Tensor], Tensor] | None:
+        """Dropout at this rate as a function, None where nothing would be dropped."""
+        if self.drop and self.drop.rate_of(rate):
+            return partial(self.drop, rate=rate)
+        return None

@@ -1,0 +1,49 @@
+"""From the stream to an answer: pooling and the classification head."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from clearhead.model.config import Config, Head, Pooling
+from clearhead.model.context import Context
+from clearhead.model.layout import Layout, round_up
+
+
+def pool(x: Float[Tensor, "tokens width"], layout: Layout, pooling: Pooling) -> Float[Tensor, "texts width"]:
+    """One vector a text, in the caller's order. A text of 0 tokens gives zeros."""
+    pooled = []
+    for group in layout.groups:
+        if not group.length:
+            pooled.append(x.new_zeros(group.texts, x.shape[-1]))
+            continue
+        texts = x[group.start : group.start + group.tokens].unflatten(0, (group.texts, group.length))
+        match pooling:
+            case Pooling.CLS:
+                pooled.append(texts[:, 0])
+            case Pooling.MEAN:
+                pooled.append(texts.mean(1))
+            case Pooling.MAX:
+                pooled.append(texts.amax(1))
+    return layout.in_order(torch.cat(pooled)) if pooled else x.new_zeros(0, x.shape[-1])
+
+
+class ClassificationHead(nn.Module):
+    """Pooling, tanh of a layer (where the head has one), one number a label (Devlin et al. 2018, section 3)."""
+
+    def __init__(self, config: Config, head: Head):
+        super().__init__()
+        self.pooling, self.dropout = head.pooling, config.dropout
+        self.dense = nn.Linear(config.width, config.width) if head.dense else None
+        self.output = nn.Linear(config.width, head.labels) if head.labels else None
+
+    def forward(self, x: Float[Tensor, "tokens width"], context: Context) -> Float[Tensor, "texts labels"]:
+        """Logits of each text, or its vector where the head has no labels, in the caller's order."""
+        pooled = pool(x, context.layout, self.pooling)
+        texts = len(pooled)
+        # As in the stream: rows are rounded up, so that no text's logits depend on how many texts there are.
+        pooled = nn.functional.pad(pooled, (0, 0, 0, round_up(texts) - texts))
+        if self.dense:
+            pooled = self.dense(pooled).tanh()
+        if self.output:
+            pooled = self.output(context.dropped(pooled, self.dropout))
+        return pooled[:texts]

@@ -1,0 +1,139 @@
+"""How a batch of texts lies in one row of tokens.
+
+Texts lie one after another, sorted by length, so that all texts of one length form one contiguous slice which
+a kernel can view as `[texts, length, …]` without a copy. No padding token exists; the row is only rounded up to
+a multiple of 8 (spare rows belong to no text), because the rows of a matrix product come out the same in every
+company only if no kernel is chosen for a ragged number of rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+MULTIPLE = 8
+
+
+def round_up(count: int) -> int:
+    """The next multiple of 8."""
+    return -(-count // MULTIPLE) * MULTIPLE
+
+
+@dataclass(frozen=True)
+class Group:
+    """Texts of equal length: `texts * length` rows from `start`."""
+
+    start: int
+    texts: int
+    length: int
+
+    @property
+    def tokens(self) -> int:
+        """Rows of the group."""
+        return self.texts * self.length
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where each text lies. Made once per batch and handed to every layer.
+
+    `lengths` and everything a caller sees are in the caller's order; `order[place]` is the index of the text
+    that lies at that place of the row. A text of 0 tokens takes no place in the row.
+    """
+
+    lengths: tuple[int, ...]
+    order: tuple[int, ...]
+    groups: tuple[Group, ...]
+    tokens: int  # rows, spare ones included
+    positions: Int[Tensor, " tokens"]
+
+    @classmethod
+    def of(cls, lengths: Sequence[int], *, device: torch.device | str = "cpu") -> "Layout":
+        """Lay out texts of these lengths."""
+        order = sorted(range(len(lengths)), key=lambda index: lengths[index])
+        groups, start = [], 0
+        for length, members in groupby(order, key=lambda index: lengths[index]):
+            groups.append(Group(start, len(list(members)), length))
+            start += groups[-1].tokens
+        positions = torch.zeros(round_up(start), dtype=torch.long)
+        for group in groups:
+            places = torch.arange(group.length).repeat(group.texts)
+            positions[group.start : group.start + group.tokens] = places
+        return cls(
+            tuple(lengths),
+            tuple(order),
+            tuple(groups),
+            round_up(start),
+            positions.to(device, non_blocking=True),
+        )
+
+    @property
+    def device(self) -> torch.device:
+        """Where the row lies; kernels are chosen by it."""
+        return self.positions.device
+
+    @property
+    def spare(self) -> int:
+        """Rows that belong to no text: at most 7, the last ones."""
+        return self.tokens - sum(self.lengths)
+
+    @cached_property
+    def slices(self) -> tuple[slice, ...]:
+        """The rows of each text, in the caller's order."""
+        found = [slice(0, 0)] * len(self.lengths)
+        start = 0
+        for index in self.order:
+            found[index] = slice(start, start + self.lengths[index])
+            start += self.lengths[index]
+        return tuple(found)
+
+    def in_order(self, packed: Tensor) -> Tensor:
+        """Bring one row per text, `[texts, …]` as they lie, into the caller's order."""
+        inverse = torch.empty(len(self.order), dtype=torch.long)
+        inverse[torch.tensor(self.order, dtype=torch.long)] = torch.arange(len(self.order))
+        return packed.index_select(0, inverse.to(packed.device))
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Ids and segments in one row, and how they lie."""
+
+    ids: Int[Tensor, " tokens"]
+    segments: Int[Tensor, " tokens"]
+    layout: Layout
+
+
+def pack(
+    texts: Sequence[Sequence[int]],
+    segments: Sequence[Sequence[int]] | None = None,
+    *,
+    device: torch.device | str = "cpu",
+) -> Batch:
+    """Lay texts of ids (and of segment numbers, 0 where not given) in one row."""
+    layout = Layout.of([len(text) for text in texts], device=device)
+
+    def row(parts: Sequence[Sequence[int]]) -> Tensor:
+        flat = [number for index in layout.order for number in parts[index]]
+        return torch.tensor(flat + [0] * layout.spare, dtype=torch.long, device=device)
+
+    zeros = torch.zeros(layout.tokens, dtype=torch.long, device=device)
+    return Batch(row(texts), row(segments) if segments else zeros, layout)
+
+
+def unpad(
+    input_ids: Int[Tensor, "texts longest"],
+    attention_mask: Int[Tensor, "texts longest"] | None = None,
+    token_type_ids: Int[Tensor, "texts longest"] | None = None,
+) -> Batch:
+    """Turn a padded rectangle (1 = keep), padded on either side, into a row. Positions count kept tokens only."""
+    keep = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+    kinds = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
+    rows = [
+        (ids[mask.bool()].tolist(), kind[mask.bool()].tolist())
+        for ids, mask, kind in zip(input_ids, keep, kinds)
+    ]
+    return pack([ids for ids, _ in rows], [kind for _, kind in rows], device=input_ids.device)

@@ -1,0 +1,141 @@
+"""Embedding, a stack of blocks, a head: the encoder."""
+
+from math import sqrt
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from clearhead.errors import SettingError
+from clearhead.model.attention import Projections
+from clearhead.model.block import Block
+from clearhead.model.config import Config, Head, Norm, Relative
+from clearhead.model.context import Context
+from clearhead.model.heads import ClassificationHead
+from clearhead.model.layout import Batch
+from clearhead.model.positions import positions_for
+
+
+class Embedding(nn.Module):
+    """ids → the stream: token, position and segment vectors added (Devlin et al. 2018, figure 2)."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.dropout = config.dropout
+        self.scale = sqrt(config.width) if config.scale_embedding else 1.0
+        self.tokens = nn.Embedding(config.vocab, config.width)
+        self.positions = positions_for(config)
+        self.segments = nn.Embedding(config.segments, config.width) if config.segments else None
+        self.norm = nn.LayerNorm(config.width, eps=config.epsilon) if config.embedding_norm else None
+
+    def forward(self, batch: Batch, context: Context) -> Float[Tensor, "tokens width"]:
+        """The stream before the first block."""
+        x = self.tokens(batch.ids)
+        if self.scale != 1:
+            x = x * self.scale
+        if self.segments:
+            x = x + self.segments(batch.segments)
+        x = x + self.positions(batch.layout, x)
+        return context.dropped(self.norm(x) if self.norm else x, self.dropout)
+
+
+class Stack(nn.Module):
+    """Blocks one after another: the shape stays `[tokens, width]`, so any number of them can follow."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.width, eps=config.epsilon) if config.norm_first else None
+
+    def forward(self, x: Float[Tensor, "tokens width"], context: Context) -> Float[Tensor, "tokens width"]:
+        """The stream after the last block."""
+        for block in self.blocks:
+            x = block(x, context)
+        return self.norm(x) if self.norm else x
+
+
+class Transformer(nn.Module):
+    """An encoder, with or without a head. Weights are made by `initialise` or come from a checkpoint."""
+
+    def __init__(self, config: Config, head: Head | None = None):
+        super().__init__()
+        refuse_unbuilt(config)
+        self.config = config
+        self.embedding = Embedding(config)
+        self.encoder = Stack(config)
+        self.head_facts = head
+        self.head = ClassificationHead(config, head) if head else None
+
+    def forward(self, batch: Batch, context: Context | None = None) -> Float[Tensor, "tokens width"]:
+        """The stream after the last block, `[tokens, width]`, as the batch lies."""
+        context = context or Context.of(batch.layout)
+        return self.encoder(self.embedding(batch, context), context)
+
+    def classify(self, batch: Batch, context: Context | None = None) -> Float[Tensor, "texts labels"]:
+        """Logits of each text, in the caller's order."""
+        if self.head is None or self.head.output is None:
+            raise SettingError(
+                "this model has no labels yet; train it: clearhead train classify --from MODEL"
+            )
+        context = context or Context.of(batch.layout)
+        return self.head(self(batch, context), context)
+
+
+def refuse_unbuilt(config: Config) -> None:
+    """Refuse, by name, facts whose sizes are known but whose arithmetic is not built."""
+    unbuilt = {
+        "causal": config.causal,
+        "decoder_layers": config.decoder_layers > 0,
+        "head_width": config.each_head * config.heads != config.width,
+        "gated": config.gated,
+        "bias": not config.bias,
+        "language_head": config.language_head,
+        "norm": config.norm is not Norm.LAYER,
+        "positions": isinstance(config.positions, Relative),
+    }
+    if any(unbuilt.values()):
+        facts = ", ".join(
+            f"{name}={getattr(config, name)!r}" for name, is_unbuilt in unbuilt.items() if is_unbuilt
+        )
+        raise SettingError(f"only encoders are built so far; this architecture has {facts}")
+
+
+def initialise(module: nn.Module, config: Config, generator: torch.Generator) -> None:
+    """Draw new weights for a module and all inside it; biases 0, norms 1 and 0.
+
+    Linear layers: normal with the config's deviation (Devlin et al. 2018: 0.02) or, without one, Glorot uniform
+    for each projection (Glorot & Bengio 2010). Tables: normal with that deviation, or width^-0.5.
+    """
+    for part in module.modules():
+        if isinstance(part, nn.LayerNorm):
+            nn.init.ones_(part.weight)
+            nn.init.zeros_(part.bias)
+        elif isinstance(part, nn.Embedding):
+            nn.init.normal_(part.weight, std=config.initial_std or config.width**-0.5, generator=generator)
+        elif isinstance(part, nn.Linear):
+            for matrix in part.matrices if isinstance(part, Projections) else [part.weight]:
+                if config.initial_std:
+                    nn.init.normal_(matrix, std=config.initial_std, generator=generator)
+                else:
+                    nn.init.xavier_uniform_(matrix, generator=generator)
+            nn.init.zeros_(part.bias)
+
+
+def new_transformer(config: Config, head: Head | None, seed: int) -> Transformer:
+    """A model from nothing: the same seed gives the same weights, whatever was drawn before."""
+    with torch.device("meta"):  # torch's own initialisation would draw from the global stream
+        model = Transformer(config, head)
+    model.to_empty(device="cpu")
+    initialise(model, config, torch.Generator().manual_seed(seed))
+    return model.eval()
+
+
+def with_head(network: Transformer, head: Head, seed: int) -> Transformer:
+    """The same body under a new head. Its dense layer is taken over where the old head has one (BERT's pooler)."""
+    new = ClassificationHead(network.config, head)
+    initialise(new, network.config, torch.Generator().manual_seed(seed))
+    old = network.head
+    if new.dense and old and old.dense and old.pooling is head.pooling:
+        new.dense.load_state_dict(old.dense.state_dict())
+    network.head, network.head_facts = new, head
+    return network

@@ -1,0 +1,154 @@
+"""What a user may ask for. Each dataclass is the Python arguments, the flags, the help and the docs of a verb."""
+
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+from cyclopts import Parameter
+
+from clearhead.errors import SettingError
+
+Long = Literal["truncate", "error"]
+Empty = Literal["error", "skip"]
+Format = Literal["csv", "tsv", "jsonl", "text"]
+
+
+def option(default: Any, help: str) -> Any:
+    """One option: its default and what it does, said once."""
+    return field(default=default, metadata={"help": help})
+
+
+def required(help: str) -> Any:
+    """An option without a default."""
+    return field(metadata={"help": help})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a file of texts is read."""
+
+    text_column: str | None = option(None, "column of the texts; else text, sentence or review")
+    label_column: str | None = option(None, "column of the labels; else label or sentiment")
+    format: Format | None = option(None, "format of the file, where its name does not tell")
+    empty: Empty = option("error", "what to do with a text that is empty or only white space")
+    long: Long = option(
+        "truncate", "what to do with a text longer than the model takes; truncating is reported"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Making:
+    """The architecture of a model made from nothing (`--from new`)."""
+
+    layers: int = option(2, "blocks of a new model")
+    width: int = option(128, "numbers that stand for one token")
+    heads: int = option(4, "attention heads of each block")
+    hidden: int = option(512, "width of the feed-forward network")
+    vocab: int = option(4000, "most tokens of a new tokenizer")
+    lowercase: bool = option(True, "whether a new tokenizer lower-cases texts")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training(Making, Reading):
+    """A run that trains a classifier from a file of labelled texts."""
+
+    data: str = required("file of labelled texts: .csv, .tsv or .jsonl, also .gz; - for standard input")
+    base: Annotated[str, Parameter(name="--from")] = option(
+        "minilm", "model to start from: a name from `clearhead get`, a folder, or new"
+    )
+    out: str = required("folder to make: the model, its metrics, its settings, a report")
+    validation: str | None = option(
+        None, "file to choose the best model by; else a tenth of the data, by seed"
+    )
+    pooling: Literal["cls", "mean", "max"] | None = option(
+        None, "how a text becomes one vector; else as published"
+    )
+    epochs: int = option(3, "times each text is seen")
+    max_steps: int | None = option(None, "stop after this many steps")
+    batch_tokens: int = option(1024, "tokens in a batch; there are no padding tokens")
+    accumulate: int = option(1, "batches in a step; the loss is that of one large batch")
+    learning_rate: float | None = option(
+        None, "peak learning rate; else by size: new 1e-3, small 1e-4, large 3e-5"
+    )
+    warmup: float = option(0.1, "steps until the peak: a share below 1, or a count")
+    weight_decay: float = option(0.01, "decay of matrices (not of biases and norms)")
+    max_grad_norm: float = option(1.0, "longest gradient; longer ones are scaled to it")
+    dropout: float | None = option(
+        None, "share of numbers dropped in training; else as the model's config says"
+    )
+    metric: Literal["accuracy", "macro_f1", "loss"] = option("accuracy", "what the best model is chosen by")
+    eval_steps: int | None = option(None, "evaluate every so many steps; else after each epoch")
+    save_steps: int = option(500, "save the state every so many steps, to go on with --resume")
+    seed: int = option(0, "the same seed gives the same run")
+    resume: bool = option(False, "go on with a run that was stopped: the same command plus --resume")
+    overwrite: bool = option(False, "replace a run that is in the folder")
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        for name in ("epochs", "batch_tokens", "accumulate", "save_steps"):
+            at_least(name, getattr(self, name), 1)
+        for name in ("max_steps", "eval_steps"):
+            if getattr(self, name) is not None:
+                at_least(name, getattr(self, name), 1)
+        for name in ("warmup", "weight_decay", "seed"):
+            at_least(name, getattr(self, name), 0)
+        if self.max_grad_norm <= 0:
+            raise SettingError(f"--max-grad-norm {self.max_grad_norm} must be above 0")
+        if self.learning_rate is not None and not 0 < self.learning_rate < 1:
+            raise SettingError(f"--learning-rate {self.learning_rate} must be above 0 and below 1")
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise SettingError(f"--dropout {self.dropout} must be at least 0 and below 1")
+        if self.resume and self.overwrite:
+            raise SettingError("--resume goes on with a run, --overwrite replaces it; give one of them")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking(Reading):
+    """How a model is asked: evaluate and predict."""
+
+    batch_tokens: int = option(4096, "tokens in a batch; the answers do not depend on it")
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        at_least("batch_tokens", self.batch_tokens, 1)
+
+
+def at_least(name: str, value: float, least: float) -> None:
+    """Refuse a number that is too small, by the name of its flag."""
+    if value < least:
+        raise SettingError(f"--{name.replace('_', '-')} {value} must be at least {least}")
+
+
+def check_choices(settings: Any) -> None:
+    """Refuse a value outside a Literal, which Python callers could pass."""
+    hints = get_type_hints(type(settings))
+    for item in fields(settings):
+        choices = [
+            value for kind in (hints[item.name], *get_args(hints[item.name])) for value in _literals(kind)
+        ]
+        value = getattr(settings, item.name)
+        if choices and value is not None and value not in choices:
+            raise SettingError(
+                f"--{item.name.replace('_', '-')} {value!r} is not one of {', '.join(choices)}"
+            )
+
+
+def _literals(kind: Any) -> tuple[str, ...]:
+    return get_args(kind) if getattr(kind, "__origin__", None) is Literal else ()
+
+
+def made(kind: type, values: dict[str, Any]) -> Any:
+    """Settings from keyword arguments; an unknown name is refused with the nearest known one."""
+    from difflib import get_close_matches
+
+    known = [item.name for item in fields(kind)]
+    for name in values:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
+            raise SettingError(f"unknown option {name!r}{hint}")
+    missing = [item.name for item in fields(kind) if item.default is MISSING and item.name not in values]
+    if missing:
+        raise SettingError(
+            f"the option {missing[0]!r} is missing: {kind.__dataclass_fields__[missing[0]].metadata['help']}"
+        )
+    return kind(**values)

@@ -1,0 +1,61 @@
+"""Text classification: one label for a text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from clearhead.tasks.scores import Metrics, measure
+from clearhead.text.tokenizer import Encoding
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer for one text: `score` is the label's probability, `scores` that of each label.
+
+    `tokens` went through the model, `dropped` did not fit. A text that was skipped has no label and no scores.
+    """
+
+    label: str | None
+    score: float | None
+    scores: dict[str, float]
+    tokens: int
+    dropped: int
+
+
+@dataclass(frozen=True)
+class Classification:
+    """The task for a model with these labels, in the order of its outputs."""
+
+    labels: tuple[str, ...]
+    name: str = "classify"
+
+    def targets(self, labels: Sequence[str | None]) -> Int[Tensor, " texts"]:
+        """The number of each label; the caller has checked that all are known."""
+        numbers = {label: number for number, label in enumerate(self.labels)}
+        return torch.tensor([numbers[str(label)] for label in labels], dtype=torch.long)
+
+    def loss(
+        self, logits: Float[Tensor, "texts labels"], targets: Int[Tensor, " texts"]
+    ) -> Float[Tensor, ""]:
+        """The sum over texts of −ln(probability of the right label), in nats.
+
+        A sum, not a mean: whoever accumulates divides once, by all texts of the step.
+        """
+        return cross_entropy(logits, targets, reduction="sum")
+
+    def results(self, logits: Float[Tensor, "texts labels"], encodings: Sequence[Encoding]) -> list[Result]:
+        """One result a text, in order."""
+        found = []
+        for row, encoding in zip(logits.double().softmax(-1).tolist(), encodings, strict=True):
+            scores = dict(zip(self.labels, row, strict=True))
+            label = max(scores, key=scores.__getitem__)
+            found.append(Result(label, scores[label], scores, len(encoding.ids), encoding.dropped))
+        return found
+
+    def metrics(self, logits: Float[Tensor, "texts labels"], targets: Int[Tensor, " texts"]) -> Metrics:
+        """How well the logits agree with the right labels."""
+        return measure(logits.double().numpy(), targets.numpy(), self.labels)

@@ -1,0 +1,94 @@
+"""Scores of a classifier, from its logits and the right labels."""
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """How one label fares. A ratio without cases (nothing predicted, nothing there) is 0, as is its F1."""
+
+    label: str
+    precision: float
+    recall: float
+    f1: float
+    texts: int
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Scores over a set of texts, all between 0 and 1 but `loss` (nats a text) and `matthews_correlation` (−1 to 1).
+
+    `macro_f1` is the plain mean of F1 over all labels of the model. `auroc` is the mean over labels of
+    one-against-the-rest, None where some label has no text or all. `confusion[right][predicted]` counts texts.
+    """
+
+    texts: int
+    loss: float
+    accuracy: float
+    macro_f1: float
+    matthews_correlation: float
+    auroc: float | None
+    classes: tuple[ClassScore, ...]
+    confusion: tuple[tuple[int, ...], ...]
+
+    def summary(self) -> dict[str, Any]:
+        """The single numbers, under the names of the field (`eval_…`), for logs."""
+        names = ("loss", "accuracy", "macro_f1", "matthews_correlation", "auroc")
+        return {f"eval_{name}": getattr(self, name) for name in names}
+
+
+def measure(logits: NDArray[np.float64], targets: NDArray[np.int64], labels: tuple[str, ...]) -> Metrics:
+    """All scores from logits `(texts, labels)` and the number of each right label."""
+    count = len(labels)
+    guesses = logits.argmax(-1)
+    confusion = np.zeros((count, count), dtype=np.int64)
+    np.add.at(confusion, (targets, guesses), 1)
+    right, predicted, total = confusion.sum(1), confusion.sum(0), int(confusion.sum())
+    classes = []
+    for number, label in enumerate(labels):
+        hits = int(confusion[number, number])
+        precision = hits / predicted[number] if predicted[number] else 0.0
+        recall = hits / right[number] if right[number] else 0.0
+        f1 = 2 * hits / (right[number] + predicted[number]) if right[number] + predicted[number] else 0.0
+        classes.append(ClassScore(label, float(precision), float(recall), float(f1), int(right[number])))
+    top = logits.max(-1, keepdims=True)
+    log_sums = top[:, 0] + np.log(np.exp(logits - top).sum(-1))
+    losses = log_sums - logits[np.arange(total), targets]
+    probabilities = np.exp(logits - log_sums[:, None])
+    areas = [_auroc(probabilities[:, number], targets == number) for number in range(count)]
+    known = [area for area in areas if area is not None]
+    return Metrics(
+        texts=total,
+        loss=float(losses.mean()),
+        accuracy=int(np.trace(confusion)) / total,
+        macro_f1=float(np.mean([score.f1 for score in classes])),
+        matthews_correlation=_matthews(confusion),
+        auroc=sum(known) / count if len(known) == count else None,
+        classes=tuple(classes),
+        confusion=tuple(tuple(int(cell) for cell in row) for row in confusion),
+    )
+
+
+def _matthews(confusion: NDArray[np.int64]) -> float:
+    """Gorodkin 2004, equation 8: Matthews' correlation for any number of labels; 0 where one side is constant."""
+    right, predicted = confusion.sum(1).tolist(), confusion.sum(0).tolist()
+    total, hits = sum(right), int(np.trace(confusion))
+    covariance = hits * total - sum(r * p for r, p in zip(right, predicted, strict=True))
+    spread = (total**2 - sum(p * p for p in predicted)) * (total**2 - sum(r * r for r in right))
+    return covariance / sqrt(spread) if spread else 0.0
+
+
+def _auroc(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float | None:
+    """Share of (positive, negative) pairs in the right order, ties half (Hanley & McNeil 1982)."""
+    positives = int(positive.sum())
+    negatives = len(positive) - positives
+    if not positives or not negatives:
+        return None
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - (counts - 1) / 2
+    return float((ranks[inverse][positive].sum() - positives * (positives + 1) / 2) / (positives * negatives))

@@ -1,0 +1,115 @@
+"""One text as ids, and how it is put together: content, cut to a length, inside the tokenizer's template."""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from tokenizers import Encoding as CoreEncoding
+from tokenizers import Tokenizer as Core
+
+from clearhead.errors import FolderError
+
+Span = tuple[int, int]
+
+PROBE = 2**32 - 1  # an id no vocabulary has
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """One text, or one pair of texts, as ids; all tuples have one entry per token."""
+
+    ids: tuple[int, ...]
+    segments: tuple[int, ...]
+    """0, or 1 where the tokenizer's template says so (BERT: the second text of a pair and its `[SEP]`)."""
+    offsets: tuple[Span, ...]
+    """Characters [start, end) of the original string (of its own one in a pair); (0, 0) if special."""
+    special: tuple[bool, ...]
+    """True for the tokens the template puts around the text."""
+    dropped: int
+    """How many content tokens the limit cut off."""
+
+
+class Content(NamedTuple):
+    """The tokens of one string, before anything is put around them."""
+
+    ids: Sequence[int]
+    offsets: Sequence[Span]
+
+    def first(self, count: int) -> "Content":
+        return Content(self.ids[:count], self.offsets[:count])
+
+
+class Part(NamedTuple):
+    """One entry of a template: the special token `id`, or the place of text number `text`."""
+
+    id: int
+    segment: int
+    text: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What stands around one text or around a pair, and in which segments."""
+
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, core: Core, *, pair: bool) -> "Template":
+        """The library's own template, found by letting it work on texts of one marked token."""
+        first, second = CoreEncoding(), CoreEncoding()
+        first.pad(1, pad_id=PROBE)
+        second.pad(1, pad_id=PROBE)
+        found = core.post_process(first, second if pair else None)
+        entries = list(zip(found.ids, found.type_ids, found.sequence_ids, strict=True))
+        if [text for id, _, text in entries if id == PROBE] != ([0, 1] if pair else [0]):
+            raise FolderError(
+                "tokenizer.json: post_processor must place each text once and in order; change it"
+            )
+        return cls(tuple(Part(id, segment, text) for id, segment, text in entries))
+
+    @property
+    def special_count(self) -> int:
+        return sum(part.text is None for part in self.parts)
+
+    def around(self, contents: Sequence[Content], dropped: int) -> Encoding:
+        """The texts of `contents` in their places, with the special tokens."""
+        ids: list[int] = []
+        segments: list[int] = []
+        offsets: list[Span] = []
+        special: list[bool] = []
+        for part in self.parts:
+            new = Content([part.id], [(0, 0)]) if part.text is None else contents[part.text]
+            ids += new.ids
+            segments += [part.segment] * len(new.ids)
+            offsets += new.offsets
+            special += [part.text is None] * len(new.ids)
+        return Encoding(tuple(ids), tuple(segments), tuple(offsets), tuple(special), dropped)
+
+
+def longest_first(lengths: list[int], room: int) -> list[int]:
+    """How many tokens of each text stay if `room` may: the published rule, which cuts the longer text first.
+
+    If both must be cut, each gets half of the room, and the longer one (the second, if equal) an odd token.
+    """
+    if sum(lengths) <= room:
+        return lengths
+    if len(lengths) == 1:
+        return [room]
+    first, second = lengths
+    if first <= second:
+        first = min(first, room // 2)
+        return [first, room - first]
+    second = min(second, room // 2)
+    return [room - second, second]
+
+
+def with_marks(text: str, offsets: Sequence[Span]) -> list[Span]:
+    """Offsets in which an accent that the normaliser took away still belongs to the letter before it."""
+    result = []
+    for (start, end), (border, _) in pairwise([*offsets, (len(text), len(text))]):
+        while start < end < border and unicodedata.category(text[end]) == "Mn":
+            end += 1
+        result.append((start, end))
+    return result

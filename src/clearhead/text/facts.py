@@ -1,0 +1,99 @@
+"""What a tokenizer's own description says: roles, control tokens, unknown token, losses.
+
+`rules` is the content of tokenizer.json as the library writes it (every key present), `config` that of
+tokenizer_config.json.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tokenizers import decoders, pre_tokenizers
+
+ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+GROUPS = ("additional_special_tokens", "extra_special_tokens", "added_tokens_decoder")
+
+# Pre-tokenizers that hand on every character; those with a `behavior` do, too, unless it says Removed.
+KEEPING = ("ByteLevel", "Digits", "UnicodeScripts", "FixedLength")
+
+
+def role_names(config: Mapping[str, Any]) -> dict[str, str]:
+    """Published role (`"sep_token"`) → token (`"[SEP]"`)."""
+    return {role: _content(config[role]) for role in ROLES if config.get(role)}
+
+
+def listed_tokens(config: Mapping[str, Any]) -> list[Any]:
+    """Every token the configuration mentions, as a string or as an object with a `content`."""
+    groups = [config.get(group) or [] for group in GROUPS]
+    roles = [config[role] for role in ROLES if config.get(role)]
+    return roles + [
+        token for group in groups for token in (group.values() if isinstance(group, dict) else group)
+    ]
+
+
+def control_names(rules: Mapping[str, Any], config: Mapping[str, Any]) -> set[str]:
+    """Every special token, wherever it is listed, except the one for unknown text.
+
+    A token with two roles (`<|endoftext|>` is unknown, begin and end in GPT-2) counts as a control token.
+    """
+    roles = role_names(config)
+    others = {token for role, token in roles.items() if role != "unk_token"}
+    listed = [*rules["added_tokens"], *listed_tokens(config)]
+    special = {_content(token) for token in listed if isinstance(token, str) or token.get("special", True)}
+    return others | (special - {roles.get("unk_token"), model_unknown(rules)})
+
+
+def model_vocabulary(rules: Mapping[str, Any]) -> dict[str, int]:
+    """Token → id as the model itself can produce them, without the added tokens."""
+    vocabulary = rules["model"]["vocab"]
+    if isinstance(vocabulary, dict):
+        return vocabulary
+    return {piece: index for index, (piece, _score) in enumerate(vocabulary)}  # Unigram
+
+
+def model_unknown(rules: Mapping[str, Any]) -> str | None:
+    """The token the model gives for text it does not know; None if it has none."""
+    model = rules["model"]
+    if model["type"] == "Unigram":
+        return None if model["unk_id"] is None else model["vocab"][model["unk_id"]][0]
+    return model.get("unk_token") or None
+
+
+def is_lossless(rules: Mapping[str, Any], controls: set[str]) -> bool:
+    """True if every string comes back from decode as it went into encode.
+
+    That takes byte-level pieces (Radford et al. 2019), all 256 of them, no normaliser, no added leading
+    space, and no added token that swallows spaces or decodes to something else.
+    """
+    model, decoder = rules["model"], rules["decoder"]
+    steps = _steps(rules["pre_tokenizer"], "pretokenizers")
+    leading_space = [step["add_prefix_space"] for step in steps if step["type"] == "ByteLevel"]
+    matched = [
+        token for token in rules["added_tokens"] if token["content"] not in controls and not token["special"]
+    ]
+    return (
+        model["type"] == "BPE"
+        and not model["continuing_subword_prefix"]
+        and not model["end_of_word_suffix"]
+        and decoder is not None
+        and decoder["type"] == "ByteLevel"
+        and not _steps(rules["normalizer"], "normalizers")
+        and leading_space == [False]
+        and all(step["type"] in KEEPING or step.get("behavior", "Removed") != "Removed" for step in steps)
+        and set(pre_tokenizers.ByteLevel.alphabet()) <= model["vocab"].keys()
+        and not any(token["lstrip"] or token["rstrip"] for token in matched)
+        and all(decoders.ByteLevel().decode([token["content"]]) == token["content"] for token in matched)
+    )
+
+
+def _content(token: str | Mapping[str, Any]) -> str:
+    """Published files write a token as a string or as an object with a `content`."""
+    return token if isinstance(token, str) else token["content"]
+
+
+def _steps(part: Mapping[str, Any] | None, name: str) -> list[Mapping[str, Any]]:
+    """A normaliser or pre-tokenizer as the flat list of its steps."""
+    if part is None:
+        return []
+    if part["type"] != "Sequence":
+        return [part]
+    return [step for inner in part[name] for step in _steps(inner, name)]

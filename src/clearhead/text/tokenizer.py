@@ -1,0 +1,230 @@
+"""`Tokenizer`: text → ids with offsets and back, from every thread alike; text is never a control token."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from tokenizers import AddedToken
+from tokenizers import Encoding as CoreEncoding
+from tokenizers import Tokenizer as Core
+
+from clearhead.errors import DataError, SettingError
+from clearhead.text.encoding import Content, Encoding, Template, longest_first, with_marks
+from clearhead.text.facts import control_names, is_lossless, model_unknown, model_vocabulary, role_names
+from clearhead.text.folder import read_folder
+
+Text = str | tuple[str, str]
+
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Tokenizer:
+    """Strings to ids and back, over the `tokenizers` library; never changes after it is made.
+
+    Text is plain text: `[SEP]`, `</s>` or `<|endoftext|>` typed by a person gives the ids of its characters,
+    never the control id, so that no text can move the border between two segments or end a generation.
+    """
+
+    def __init__(self, core: Core, config: Mapping[str, Any] | None = None):
+        """Take over `core`, which the caller must not use any more; `config` as in tokenizer_config.json.
+
+        What would silently change results is removed from `core`: stored truncation and padding, and the
+        dropout of merges (Provilkov et al. 2020), which is for training and gives one text different ids.
+        """
+        self._core, self._config = core, dict(config or {})
+        core.no_truncation()
+        core.no_padding()
+        rules = json.loads(core.to_str())
+        if rules["model"].get("dropout"):
+            core.model.dropout = None
+        controls = control_names(rules, self._config)
+        for token in core.get_added_tokens_decoder().values():
+            if token.content in controls and not token.special:
+                core.add_special_tokens([_as_special(token)])
+        core.encode_special_tokens = True  # the library's name for: special tokens in a text are text
+
+        self._vocabulary = dict(sorted(core.get_vocab().items(), key=lambda item: item[1]))
+        self._control_ids = frozenset(self._vocabulary[name] for name in controls if name in self._vocabulary)
+        roles = role_names(self._config)
+        self._roles = {
+            role: self._vocabulary[name] for role, name in roles.items() if name in self._vocabulary
+        }
+        unknown = self._vocabulary.get(model_unknown(rules) or "", self._roles.get("unk_token"))
+        self._unknown_id = None if unknown in self._control_ids else unknown
+        self._spelling = _spelling(model_vocabulary(rules), self._control_ids, self._unknown_id)
+        self._lossless = is_lossless(rules, controls)
+        self._templates = {1: Template.of(core, pair=False), 2: Template.of(core, pair=True)}
+
+    @classmethod
+    def read(cls, folder: str | Path) -> "Tokenizer":
+        """The tokenizer of a published folder: tokenizer.json, or BERT's vocab.txt where there is none.
+
+        tokenizer_config.json and special_tokens_map.json are used when present. Raises FolderError naming
+        the file and the remedy if something is missing, broken, or would give other ids than published.
+        """
+        return cls(*read_folder(Path(folder)))
+
+    def write(self, folder: str | Path) -> None:
+        """Write tokenizer.json and tokenizer_config.json; its fields that are not used here stay."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        config = json.dumps(self._config, indent=2, ensure_ascii=False)
+        (folder / "tokenizer.json").write_text(self._core.to_str(pretty=True) + "\n", encoding="utf-8")
+        (folder / "tokenizer_config.json").write_text(config + "\n", encoding="utf-8")
+
+    def encode(
+        self,
+        texts: Sequence[Text],
+        *,
+        limit: int | None = None,
+        long: Literal["truncate", "error"] = "truncate",
+    ) -> list[Encoding]:
+        """Texts, or pairs of texts, to ids: one `Encoding` each, in order.
+
+        `limit` is the most tokens a result may have, special tokens included. A longer one loses content
+        tokens from its end (of a pair: from the longer text first) and `dropped` says how many; with
+        `long="error"` it raises DataError naming the text's index and both lengths. Lone surrogates are read
+        as U+FFFD. SettingError if the special tokens alone exceed `limit`.
+        """
+        rows = _rows(texts)
+        templates = [self._templates[len(row)] for row in rows]
+        _check(limit, long, needed=max((template.special_count for template in templates), default=0))
+        contents = iter(self._contents([text for row in rows for text in row]))
+        result = []
+        for index, (row, template) in enumerate(zip(rows, templates, strict=True)):
+            whole = [next(contents) for _ in row]
+            lengths = [len(content.ids) for content in whole]
+            kept = lengths if limit is None else longest_first(lengths, limit - template.special_count)
+            dropped = sum(lengths) - sum(kept)
+            if dropped and long == "error":
+                length = sum(lengths) + template.special_count
+                raise DataError(
+                    f"text {index} has {length} tokens and the limit is {limit}, special tokens included; "
+                    "shorten it, or set long='truncate'"
+                )
+            cut = [content.first(count) for content, count in zip(whole, kept, strict=True)]
+            result.append(template.around(cut, dropped))
+        return result
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Ids to text, special tokens skipped; exactly the encoded text if the tokenizer is `lossless`.
+
+        Nothing is cleaned up except by the decoder that tokenizer.json itself names.
+        """
+        return self._core.decode([id for id in ids if id not in self._control_ids])
+
+    def tokens(self, text: Text) -> list[str]:
+        """The token strings of one text as the vocabulary writes them, special tokens included."""
+        return [self.name(id) for id in self.encode([text])[0].ids]
+
+    def name(self, id: int) -> str:
+        """The token string of an id; DataError if the vocabulary has no such id."""
+        name = self._core.id_to_token(id) if 0 <= id < self.vocab_size else None
+        if name is None:
+            raise DataError(f"the vocabulary has no id {id}; its ids are below {self.vocab_size}")
+        return name
+
+    def vocabulary(self) -> dict[str, int]:
+        """Token → id, in the order of ids; a copy."""
+        return dict(self._vocabulary)
+
+    def special_count(self, pair: bool = False) -> int:
+        """How many special tokens are put around one text, or around a pair."""
+        return self._templates[2 if pair else 1].special_count
+
+    @property
+    def vocab_size(self) -> int:
+        """The rows an embedding table needs: the largest id plus 1 (ids may have gaps)."""
+        return max(self._vocabulary.values(), default=-1) + 1
+
+    @property
+    def control_ids(self) -> frozenset[int]:
+        """The ids of all special tokens except the unknown token; none of them ever comes from a text."""
+        return self._control_ids
+
+    @property
+    def roles(self) -> Mapping[str, int]:
+        """Published role (`"cls_token"`, `"mask_token"`, …) → id, for the roles the folder names."""
+        return MappingProxyType(self._roles)
+
+    @property
+    def unknown_id(self) -> int | None:
+        """The id for text the vocabulary cannot express; None if there is none (byte-level)."""
+        return self._unknown_id
+
+    @property
+    def lossless(self) -> bool:
+        """True if `decode(encode(text))` gives back every text exactly."""
+        return self._lossless
+
+    @property
+    def limit(self) -> int | None:
+        """The longest input in tokens, special tokens included, as the folder states it, if it does."""
+        stated = self._config.get("model_max_length", self._config.get("max_len"))
+        if not isinstance(stated, int | float) or not 1 <= stated < 1_000_000:  # 1e30 is published for none
+            return None
+        return int(stated)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The library's own copy forgets that special tokens in a text are text.
+        return _copied, (self._core.to_str(), self._config)
+
+    def _contents(self, texts: list[str]) -> list[Content]:
+        """Each string's own tokens, without a control id among them."""
+        clean = [LONE_SURROGATE.sub("\ufffd", text) for text in texts]
+        found = self._core.encode_batch(clean, add_special_tokens=False)
+        return [self._content(text, tokens) for text, tokens in zip(clean, found, strict=True)]
+
+    def _content(self, text: str, tokens: CoreEncoding) -> Content:
+        ids, offsets = tokens.ids, tokens.offsets
+        if not self._spelling.keys().isdisjoint(ids):
+            # The model found a control token among its words (in Unigram vocabularies `</s>` is one).
+            spelled = [self._spelling.get(id, (id,)) for id in ids]
+            offsets = [span for span, letters in zip(offsets, spelled, strict=True) for _ in letters]
+            ids = [letter for letters in spelled for letter in letters]
+        return Content(ids, offsets if text.isascii() else with_marks(text, offsets))
+
+
+def _copied(rules: str, config: Mapping[str, Any]) -> Tokenizer:
+    return Tokenizer(Core.from_str(rules), config)
+
+
+def _as_special(token: AddedToken) -> AddedToken:
+    token.special = True
+    return token
+
+
+def _spelling(
+    vocabulary: Mapping[str, int], controls: frozenset[int], unknown: int | None
+) -> dict[int, tuple[int, ...]]:
+    """What to read instead of each control token the model itself can produce: its characters one by one."""
+    allowed = {token: id for token, id in vocabulary.items() if id not in controls}
+    spelled = {}
+    for token, id in vocabulary.items():
+        if id in controls:
+            letters = [allowed.get(letter, unknown) for letter in token]
+            spelled[id] = tuple(letter for letter in letters if letter is not None)
+    return spelled
+
+
+def _rows(texts: Sequence[Text]) -> list[tuple[str, ...]]:
+    """Every item as a tuple of one or two strings."""
+    if isinstance(texts, str):
+        raise DataError("encode takes a list of texts and was given one string; put it into a list")
+    rows: list[tuple[str, ...]] = [(item,) if isinstance(item, str) else tuple(item) for item in texts]
+    for index, row in enumerate(rows):
+        if len(row) not in (1, 2) or not all(isinstance(text, str) for text in row):
+            raise DataError(f"text {index} must be a string or a pair of strings; found {texts[index]!r:.80}")
+    return rows
+
+
+def _check(limit: int | None, long: str, *, needed: int) -> None:
+    if long not in ("truncate", "error"):
+        raise SettingError(f"long={long!r} is not known; use 'truncate' or 'error'")
+    if limit is not None and limit < needed:
+        raise SettingError(
+            f"limit={limit} has no room for the {needed} special tokens; make it at least {needed}"
+        )
