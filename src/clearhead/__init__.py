@@ -7,8 +7,8 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Intel's matrix products choose their kernels by the number of rows, which lets a text's neighbours change its
-# last bits. In this mode they do not (docs/decisions/0002). It must be set before the first product.
+# Intel's matrix products choose their kernels by the number of rows, which lets a text's neighbours change
+# its last bits. In this mode they do not (docs/decisions/0002). It must be set before the first product.
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 __version__ = "0.1.0"

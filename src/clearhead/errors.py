@@ -1,4 +1,5 @@
-"""The exceptions a user can meet. Each message names what was found, what is possible, and which knob to turn."""
+"""The exceptions a user can meet. Each message names what was found, what is possible, and which knob to
+turn."""
 
 
 class ClearheadError(Exception):

@@ -1,4 +1,5 @@
-"""What a user may ask for. Each dataclass is the Python arguments, the flags, the help and the docs of a verb."""
+"""What a user may ask for. Each dataclass is the Python arguments, the flags, the help and the docs of a
+verb."""
 
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Annotated, Any, Literal, get_args, get_type_hints
@@ -146,9 +147,7 @@ def made(kind: type, values: dict[str, Any]) -> Any:
             near = get_close_matches(name, known, 1)
             hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
             raise SettingError(f"unknown option {name!r}{hint}")
-    missing = [item.name for item in fields(kind) if item.default is MISSING and item.name not in values]
-    if missing:
-        raise SettingError(
-            f"the option {missing[0]!r} is missing: {kind.__dataclass_fields__[missing[0]].metadata['help']}"
-        )
+    for item in fields(kind):
+        if item.default is MISSING and item.name not in values:
+            raise SettingError(f"the option {item.name!r} is missing: {item.metadata['help']}")
     return kind(**values)

@@ -16,7 +16,9 @@ app = App(
     help="Same text, same answer. Train, check and look inside transformers on your own machine.",
     version=__version__,
     version_flags=["--version"],
-    help_epilogue="Exit status: 0 done; 1 it ran and the answer is no (a promise broken); 2 it could not run; 130 stopped.",
+    help_epilogue=(
+        "Exit status: 0 done; 1 ran, and the answer is no (a promise broken); 2 could not run; 130 stopped."
+    ),
     exit_on_error=False,
     print_error=False,
     suppress_keyboard_interrupt=False,

@@ -39,7 +39,7 @@ def machine() -> dict[str, str]:
         "clearhead": __version__,
         "python": sys.version.split()[0],
         "system": f"{platform.system()} {platform.machine()}",
-        "processor": f"{processor()}, {os.cpu_count()} logical cores, {torch.backends.cpu.get_cpu_capability()}",
+        "processor": f"{processor()}, {os.cpu_count()} cores, {torch.backends.cpu.get_cpu_capability()}",
         "torch": f"{torch.__version__}, {torch.get_num_threads()} threads",
         "matrix products": f"MKL {'yes' if torch.backends.mkl.is_available() else 'no'}, "
         f"MKL_CBWR={os.environ.get('MKL_CBWR', 'unset')}",

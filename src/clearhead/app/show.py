@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from clearhead.check.finding import Finding, Verdict
@@ -54,7 +54,8 @@ def training(run: Run) -> None:
     """Train, with what is about to happen said before it starts and a bar while it does."""
     tokens = sum(len(encoding.ids) for encoding in run.encodings)
     say(
-        f"{len(run.training):,} texts to learn from ({tokens:,} tokens), {len(run.validation):,} to choose by; "
+        f"{len(run.training):,} texts to learn from ({tokens:,} tokens), "
+        f"{len(run.validation):,} to choose by; "
         f"labels: {', '.join(run.labels[:8])}{' …' if len(run.labels) > 8 else ''}"
     )
     for note in run.notes:
@@ -62,11 +63,13 @@ def training(run: Run) -> None:
     steps = len(run.trainer.steps)
     left = steps - run.trainer.done
     say(
-        f"{left:,} of {steps:,} steps, peak rate {run.learning_rate:g}: about {span(run.estimate())} on this machine"
+        f"{left:,} of {steps:,} steps, peak rate {run.learning_rate:g}: "
+        f"about {span(run.estimate())} on this machine"
     )
     bar = Progress(
         TextColumn("step {task.completed:.0f}/{task.total:.0f}"), BarColumn(None),
-        TextColumn("loss {task.fields[loss]:.3f}  rate {task.fields[rate]:.1e}  {task.fields[speed]:,.0f} tokens/s"),
+        TextColumn("loss {task.fields[loss]:.3f}  rate {task.fields[rate]:.1e}"),
+        TextColumn("{task.fields[speed]:,.0f} tokens/s"),
         TimeRemainingColumn(compact=True), console=err,
     )  # fmt: skip
     quiet = not err.is_terminal
@@ -109,16 +112,17 @@ def stopping(run: Run) -> Iterator[None]:
 
 def brief(metrics: Metrics) -> str:
     """The scores on one line."""
-    return f"validation loss {metrics.loss:.3f}, accuracy {metrics.accuracy:.1%}, macro F1 {metrics.macro_f1:.3f}"
+    scores = f"accuracy {metrics.accuracy:.1%}, macro F1 {metrics.macro_f1:.3f}"
+    return f"validation loss {metrics.loss:.3f}, {scores}"
 
 
-def trained(run: Run) -> None:
+def trained(run: Run, report: Path) -> None:
     """Where everything is, and what to do with it."""
     folder = run.out
-    say(f"the best model (step {run.best_step}) is in {folder}; how it went: {folder / 'report.html'}")
+    say(f"the best model (step {run.best_step}) is in {folder}; how it went: {report}")
     say(f'try it: clearhead predict {folder} --text "…"    check it: clearhead verify {folder}')
     if plain(False):
-        emit({"out": str(folder), "best_step": run.best_step, "seconds": run.seconds})
+        emit({"out": str(folder), "report": str(report), "best_step": run.best_step, "seconds": run.seconds})
 
 
 def evaluation(found: Evaluation, *, as_json: bool) -> None:
@@ -139,7 +143,7 @@ def score_tables(metrics: Metrics) -> None:
         f"{metrics.texts:,} texts: accuracy {metrics.accuracy:.1%}, macro F1 {metrics.macro_f1:.3f}, "
         f"loss {metrics.loss:.3f}, MCC {metrics.matthews_correlation:.3f}, AUROC {auroc}"
     )
-    table = Table("label", *(Text(name, justify="right") for name in ("precision", "recall", "F1", "texts")))
+    table = Table("label", "precision", "recall", "F1", "texts")
     for score in metrics.classes:
         numbers = [f"{number:.3f}" for number in (score.precision, score.recall, score.f1)]
         table.add_row(Text(score.label), *numbers, f"{score.texts:,}")
@@ -148,18 +152,16 @@ def score_tables(metrics: Metrics) -> None:
     out.print(table)
     if len(metrics.classes) <= 12:
         labels = [score.label for score in metrics.classes]
-        matrix = Table("right ↓  predicted →", *(Text(label) for label in labels))
+        matrix = Table("right ↓  predicted →", *(Column(Text(label), justify="right") for label in labels))
         for label, row in zip(labels, metrics.confusion, strict=True):
             matrix.add_row(Text(label), *(f"{count:,}" for count in row))
-        for column in matrix.columns[1:]:
-            column.justify = "right"
         out.print(matrix)
 
 
 def results(found: Iterable[tuple[Row, Result]], *, as_json: bool) -> None:
     """One result a text: a JSON line, or a row of a table."""
     cut = 0
-    table = Table("label", Text("score", justify="right"), "text", expand=False)
+    table = Table("label", Column("score", justify="right"), "text", expand=False)
     for row, result in found:
         cut += result.dropped > 0
         if plain(as_json):
@@ -167,7 +169,7 @@ def results(found: Iterable[tuple[Row, Result]], *, as_json: bool) -> None:
         else:
             score = "" if result.score is None else percent(result.score)
             short = " ".join(row.text.split())
-            table.add_row(Text(result.label or "(skipped)"), Text(score, justify="right"), Text(short[:300]))
+            table.add_row(Text(result.label or "(skipped)"), score, Text(short[:300]))
     if not plain(as_json):
         out.print(table)
     if cut:
@@ -197,7 +199,8 @@ def findings(found: Iterable[Finding], model: str, *, as_json: bool) -> list[Ver
         out.print(line)
     passed, failed = verdicts.count(Verdict.PASS), verdicts.count(Verdict.FAIL)
     say(
-        f"{model}: {passed} promises kept, {failed} broken, {verdicts.count(Verdict.NOT_PROMISED)} not promised"
+        f"{model}: {passed} promises kept, {failed} broken, "
+        f"{verdicts.count(Verdict.NOT_PROMISED)} not promised"
     )
     return verdicts
 
@@ -255,8 +258,8 @@ def info(model: str, *, as_json: bool) -> None:
         f"feed-forward {config.hidden:,}, vocabulary {config.vocab:,}",
         "positions": f"{config.positions}, norm {'before' if config.norm_first else 'after'} each change",
         "parameters": f"{size.parameters:,} ({size.embedding:,} in tables)",
-        "memory": f"{big(size.weight_bytes)}B of float32 weights; {big(size.training_bytes)}B to train with AdamW, "
-        "without activations",
+        "memory": f"{big(size.weight_bytes)}B of float32 weights; "
+        f"{big(size.training_bytes)}B to train with AdamW, without activations",
         "operations": f"{big(size.operations)} multiply-adds a token, forward, in a text of {context} tokens",
     }
     pairs(lines, as_json=False)

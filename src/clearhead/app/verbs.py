@@ -24,12 +24,13 @@ ASK = Asking()
 def train_classify(settings: Settings) -> int:
     """Train a classifier from a file of labelled texts, evaluate it and write a report."""
     from clearhead.app import show
+    from clearhead.app.reporting import report_of_run
     from clearhead.learn.run import Run
 
     show.say(f"reading {settings.data}")
     run = Run(settings)
     show.training(run)
-    show.trained(run)
+    show.trained(run, report_of_run(run))
     return 0
 
 
@@ -66,7 +67,7 @@ def rows_of(path: str, settings: Asking) -> list[Any]:
     """The rows of a file to predict; labels are kept where there are some."""
     from clearhead.data.rows import read_rows
 
-    names: dict[str, Any] = dict(text_column=settings.text_column, label_column=settings.label_column)
+    names: dict[str, Any] = {"text_column": settings.text_column, "label_column": settings.label_column}
     return read_rows(path, **names, labelled=False, format=settings.format, empty=settings.empty)
 
 

@@ -14,7 +14,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One law, held against one model: the verdict, the figure it rests on, and what it means where it failed."""
+    """One law, held against one model: the verdict, the figure it rests on, and what it means where it
+    failed."""
 
     promise: str
     law: str

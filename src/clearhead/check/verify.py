@@ -35,7 +35,7 @@ def battery(model: Model) -> Iterator[Finding]:
 
 
 def answers(network: Transformer, encodings: list[Encoding], context: Context | None = None) -> list[Tensor]:
-    """For each text, in order, all the model says of it: the vector of each token and, with a head, its row."""
+    """For each text, in order, all the model says: the vector of each token and, with a head, its row."""
     batch = packed(encodings)
     context = context or Context.of(batch.layout)
     with torch.inference_mode():
@@ -64,8 +64,8 @@ def company(model: Model) -> Iterator[Finding]:
         "a neighbour changes no bit (float32, CPU)",
         holds=not changed and not lost,
         figure=f"{len(changed)} of {len(encodings)} texts changed in {compared} comparisons",
-        hint="the matrix products of this machine depend on the number of rows: set MKL_CBWR=AUTO,STRICT before "
-        "Python starts (import clearhead before computing with torch does it too), then verify again",
+        hint="matrix products on this machine depend on the number of rows: set MKL_CBWR=AUTO,STRICT before "
+        "Python starts (importing clearhead before computing with torch does it too)",
     )
     results = model.predict(list(TEXTS)) if model.task else list(model.embed(list(TEXTS)))
     none = model.predict([]) if model.task else list(model.embed([]))
@@ -79,7 +79,7 @@ def company(model: Model) -> Iterator[Finding]:
 
 
 def equations(model: Model) -> Iterator[Finding]:
-    """Packed = explicit kernel = the whole model in NumPy, which reads the folder by itself; all in float64."""
+    """Packed = explicit kernel = the whole model in NumPy, which reads the folder by itself, in float64."""
     encodings = random_encodings(model, 13, seed=1)
     network = copy.deepcopy(model.loaded.network).double()
     fast = answers(network, encodings)
@@ -204,7 +204,7 @@ def same_bits(one: Tensor, two: Tensor) -> bool:
 
 
 def largest_gap(ones: list[Tensor], twos: list[Tensor]) -> float:
-    """Largest difference of two lists of vectors, relative to the largest number of each or 1; inf for NaN."""
+    """Largest difference of two lists of vectors, relative to the largest number of each, or 1."""
     gap = 0.0
     for one, two in zip(ones, twos, strict=True):
         if one.shape != two.shape:

@@ -1,7 +1,7 @@
 """Architectures by name, as facts from the papers' own tables.
 
-vaswani: Vaswani et al. 2017, table 3. bert: Devlin et al. 2018, section 3. gpt2: Radford et al. 2019, table 2.
-gpt3: Brown et al. 2020, table 2.1. t5: Raffel et al. 2020, section 3.1.1 and the published configs.
+vaswani: Vaswani et al. 2017, table 3. bert: Devlin et al. 2018, section 3. gpt2: Radford et al. 2019, table
+2. gpt3: Brown et al. 2020, table 2.1. t5: Raffel et al. 2020, section 3.1.1 and the published configs.
 """
 
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from clearhead.model.config import Activation, Config, Head, Learned, Norm, Rela
 
 @dataclass(frozen=True)
 class Architecture:
-    """Facts, the head they are published with, the longest text in training, and the size the paper prints."""
+    """Facts, the published head, the longest text in training, and the size the paper prints."""
 
     config: Config
     printed: str
@@ -24,8 +24,8 @@ VASWANI = Config(
     activation=Activation.RELU, scale_embedding=True, language_head=True,
 )  # fmt: skip
 BERT = Config(
-    vocab=30522, width=768, layers=12, heads=12, hidden=3072, positions=Learned(512), epsilon=1e-12, segments=2,
-    embedding_norm=True, initial_std=0.02,
+    vocab=30522, width=768, layers=12, heads=12, hidden=3072, positions=Learned(512), epsilon=1e-12,
+    segments=2, embedding_norm=True, initial_std=0.02,
 )  # fmt: skip
 GPT2 = Config(
     vocab=50257, width=768, layers=12, heads=12, hidden=3072, positions=Learned(1024),

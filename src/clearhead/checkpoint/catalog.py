@@ -104,7 +104,8 @@ def data_file(name: str) -> Path:
 def get(name: str, *, say: Callable[[str], None] = lambda line: None) -> Path:
     """Fetch a model or data set by name unless it is here; returns its folder.
 
-    Raises `SettingError` for an unknown name, `DownloadError` where fetching fails; nothing half-written stays.
+    Raises `SettingError` for an unknown name, `DownloadError` where fetching fails; nothing half-written
+    stays.
     """
     place = place_of(name)
     if name in CATALOG:
@@ -126,7 +127,8 @@ def get(name: str, *, say: Callable[[str], None] = lambda line: None) -> Path:
         place.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DownloadError(
-            f"cannot write to the cache {place.parent} ({error.strerror}); set CLEARHEAD_CACHE to another folder"
+            f"cannot write to the cache {place.parent} ({error.strerror}); "
+            "set CLEARHEAD_CACHE to another folder"
         ) from error
     with tempfile.TemporaryDirectory(prefix=".part-", dir=place.parent) as work:
         whole = Path(work) / "whole"

@@ -58,7 +58,8 @@ def read_folder(folder: str | Path) -> Loaded:
     expected = network.state_dict()
     ours = family.to_ours(tensors, expected, str(folder / WEIGHTS))
     wrong = [
-        f"{' + '.join(family.published(name))} is {list(tensor.shape)}, config.json says {list(expected[name].shape)}"
+        f"{' + '.join(family.published(name))} is {list(tensor.shape)}, "
+        f"config.json says {list(expected[name].shape)}"
         for name, tensor in ours.items()
         if tensor.shape != expected[name].shape
     ]
@@ -135,7 +136,7 @@ def label_names(values: dict[str, Any], count: int, source: str) -> tuple[str, .
 
 
 def write_folder(folder: str | Path, loaded: Loaded) -> None:
-    """Write a model folder that this package and, where the family can say it, the published code read alike."""
+    """Write a model folder that we and, where the family can say it, the published code read alike."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     network = loaded.network

@@ -13,13 +13,14 @@ from clearhead.errors import FolderError
 from clearhead.model.config import Config, Head
 
 # Fields of published configs that change no number we compute.
-HARMLESS = {
-    "_name_or_path", "add_cross_attention", "architectures", "bos_token_id", "dtype", "eos_token_id",
-    "finetuning_task", "gradient_checkpointing", "id2label", "initializer_range", "is_encoder_decoder",
-    "label2id", "model_type", "num_labels", "output_past", "pad_token_id", "problem_type", "tie_word_embeddings",
-    "torch_dtype", "transformers_version", "use_cache", "language", "name_or_path", "sep_token_id",
-    "cls_token_id", "output_attentions", "output_hidden_states", "return_dict",
-}  # fmt: skip
+HARMLESS = frozenset(
+    """
+    _name_or_path add_cross_attention architectures bos_token_id cls_token_id dtype eos_token_id
+    finetuning_task gradient_checkpointing id2label initializer_range is_encoder_decoder label2id language
+    model_type name_or_path num_labels output_attentions output_hidden_states output_past pad_token_id
+    problem_type return_dict sep_token_id tie_word_embeddings torch_dtype transformers_version use_cache
+    """.split()
+)
 
 
 class Fields:
@@ -63,7 +64,8 @@ class Fields:
 
 @dataclass(frozen=True)
 class Rule:
-    """One line of a table: our name, the published name (several where they are stacked), with {i} and {p} open."""
+    """One line of a table: our name, the published name (several where they are stacked), with {i} and {p}
+    open."""
 
     ours: str
     published: tuple[str, ...]
@@ -121,7 +123,9 @@ class Family:
     def to_ours(self, tensors: Mapping[str, Tensor], wanted: Iterable[str], source: str) -> dict[str, Tensor]:
         """Our tensors from published ones. Missing or unknown names are an error that lists them."""
         given = {self.plain(name): tensor for name, tensor in tensors.items()}
-        used, missing, ours = set(), [], {}
+        used: set[str] = set()
+        missing: list[str] = []
+        ours: dict[str, Tensor] = {}
         for name in wanted:
             parts = self.published(name)
             used.update(parts)

@@ -24,7 +24,7 @@ class Axis:
     def over(cls, low: float, high: float, *, most: int, unit: str = "") -> "Axis":
         """Over `low` to `high` and on to the next ticks, at most about `most` of them apart."""
         step = round_step((high - low) / most)
-        first, last = floor(low / step), ceil(high / step)
+        first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
         ticks = tuple((n * step, label(n * step, step) + unit) for n in range(first, last + 1))
         return cls(first * step, last * step, ticks)
 
@@ -42,7 +42,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a figure: what it shows, the class that styles it (faint, strong or accent), path and dots."""
+    """A line of a figure: what it shows, how it looks (faint, strong or accent), its path and dots."""
 
     name: str
     kind: str

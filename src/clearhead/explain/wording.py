@@ -60,8 +60,8 @@ def shortened(text: str) -> str:
     if len(text) <= MOST_CHARACTERS:
         return text
     head = text[:MOST_CHARACTERS]
-    words = head.rsplit(None, 1)[0]
-    return f"{words} …" if len(words) > MOST_CHARACTERS - 40 else f"{head}…"
+    space = head.rfind(" ")
+    return f"{head[:space]} …" if space > MOST_CHARACTERS - 40 else f"{head}…"
 
 
 def setting(value: object) -> str:

@@ -60,7 +60,8 @@ def evaluate_rows(model: Model, rows: list[Row], settings: Asking) -> Evaluation
 
 
 def predict_rows(model: Model, rows: Sequence[Row], settings: Asking) -> list[tuple[Row, Result]]:
-    """One result a row, in order. A text of only white space, where it is let through, gets a result without label."""
+    """One result a row, in order. A text of only white space, where it is let through, gets a result without
+    label."""
     if not model.task:
         raise model.unlabelled()
     asked = [index for index, row in enumerate(rows) if row.text.strip()]

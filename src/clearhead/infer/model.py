@@ -102,7 +102,7 @@ class Model:
 
 
 def batches_of(encodings: Sequence[Encoding], budget: int) -> Iterator[tuple[list[int], Batch]]:
-    """Batches of at most `budget` tokens (a longer text goes alone), short texts first, with their indices."""
+    """Batches of at most `budget` tokens (a longer text goes alone), short ones first, with indices."""
     members: list[int] = []
     tokens = 0
     for index in sorted(range(len(encodings)), key=lambda place: len(encodings[place].ids)):

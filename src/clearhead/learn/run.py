@@ -108,10 +108,11 @@ class Run:
 
     def read(self) -> tuple[list[Row], list[Row], list[str]]:
         """Training rows, validation rows, and what a person should know about them."""
-        s, notes = self.settings, []
+        s = self.settings
+        notes: list[str] = []
 
         def rows(path: str) -> list[Row]:
-            names = dict(text_column=s.text_column, label_column=s.label_column)
+            names: dict[str, Any] = {"text_column": s.text_column, "label_column": s.label_column}
             return read_rows(path, **names, format=s.format, empty=s.empty)
 
         training = rows(s.data)
@@ -143,7 +144,7 @@ class Run:
     def __iter__(self) -> Iterator[Progress]:
         self.begin()
         start = perf_counter() - self.seconds
-        tokens, moving = 0, 0.0
+        tokens, moving = 0.0, 0.0
         steps = len(self.trainer.steps)
         settings = self.settings
         for step in self.trainer.run():

@@ -9,9 +9,9 @@ from clearhead.errors import SettingError
 class Schedule:
     """Linear warm-up, then linear decay.
 
-    With S steps, W steps of warm-up (at least 1) and s = 1 … S, the rate used for update s is
-    peak · s / W up to s = W, and peak · (S + 1 − s) / (S + 1 − W) after. The first rate is peak / W, not zero;
-    the peak is used once, at s = W; the last rate is above zero.
+    With S steps, W steps of warm-up (at least 1) and s = 1 … S, the rate used for update s is peak · s / W up
+    to s = W, and peak · (S + 1 − s) / (S + 1 − W) after. The first rate is peak / W, not zero; the peak is
+    used once, at s = W; the last rate is above zero.
     """
 
     peak: float

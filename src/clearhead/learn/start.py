@@ -34,7 +34,8 @@ def starting_model(settings: Training, rows: Sequence[Row], labels: tuple[str, .
 def new_model(
     making: Making, rows: Sequence[Row], labels: tuple[str, ...], pooling: str | None, seed: int
 ) -> Loaded:
-    """The encoder as it was first drawn (Vaswani et al. 2017): norm after, ReLU, sinusoids; a tokenizer of its own."""
+    """The encoder as it was first drawn (Vaswani et al. 2017): norm after, ReLU, sinusoids; a tokenizer of
+    its own."""
     tokenizer = train_tokenizer((row.text for row in rows), vocab=making.vocab, lowercase=making.lowercase)
     config = Config(
         vocab=tokenizer.vocab_size,

@@ -1,6 +1,7 @@
 """The state of a run on disk: safetensors and JSON, never a pickle.
 
-A state is a folder that is written beside its place and then renamed, so that a half-written one is never met.
+A state is a folder that is written beside its place and then renamed, so that a half-written one is never
+met.
 """
 
 import json

@@ -39,7 +39,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and feed-forward with residual connections and layer norm (Vaswani et al. 2017, section 3.1)."""
+    """Attention and feed-forward, residual connections, layer norm (Vaswani et al. 2017, section 3.1)."""
 
     def __init__(self, config: Config):
         super().__init__()

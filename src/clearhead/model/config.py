@@ -125,7 +125,8 @@ class Head:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the facts cost. `operations` are multiply-adds for one token of a text of `context` tokens, forward."""
+    """What the facts cost. `operations` are multiply-adds for one token of a text of `context` tokens,
+    forward."""
 
     parameters: int
     embedding: int  # parameters of the tables alone

@@ -28,7 +28,7 @@ def pool(x: Float[Tensor, "tokens width"], layout: Layout, pooling: Pooling) -> 
 
 
 class ClassificationHead(nn.Module):
-    """Pooling, tanh of a layer (where the head has one), one number a label (Devlin et al. 2018, section 3)."""
+    """Pooling, tanh of a layer where the head has one, one number a label (Devlin et al. 2018)."""
 
     def __init__(self, config: Config, head: Head):
         super().__init__()

@@ -1,11 +1,11 @@
 """Attention over a row of texts: who sees whom is decided here, by the layout, and nowhere else.
 
-All kernels share one signature and give the same numbers; they are chosen by the layout's device, never by the
-number of rows. Scores are scaled dot products (Vaswani et al. 2017, equation 1; Prince, equation 12.9).
+All kernels share one signature and give the same numbers; they are chosen by the layout's device, never by
+the number of rows. Scores are scaled dot products (Vaswani et al. 2017, equation 1; Prince, equation 12.9).
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -19,6 +19,7 @@ Heads = Float[Tensor, "tokens heads head_width"]
 Drop = Callable[[Tensor], Tensor]
 
 
+@runtime_checkable
 class Kernel(Protocol):
     """queries, keys, values of all texts → for each query the mix of its own text's values."""
 
@@ -30,7 +31,7 @@ class Kernel(Protocol):
 def grouped(
     queries: Heads, keys: Heads, values: Heads, layout: Layout, *, scale: float, drop: Drop | None = None
 ) -> Heads:
-    """One fused call for each length: a group of texts of equal length needs no mask. Spare rows give zeros."""
+    """One fused call for each length: texts of equal length need no mask. Spare rows give zeros."""
     sizes = [group.tokens for group in layout.groups] + [layout.spare]
     mixed = []
     for group, *parts in zip(

@@ -1,9 +1,9 @@
 """How a batch of texts lies in one row of tokens.
 
 Texts lie one after another, sorted by length, so that all texts of one length form one contiguous slice which
-a kernel can view as `[texts, length, …]` without a copy. No padding token exists; the row is only rounded up to
-a multiple of 8 (spare rows belong to no text), because the rows of a matrix product come out the same in every
-company only if no kernel is chosen for a ragged number of rows.
+a kernel can view as `[texts, length, …]` without a copy. No padding token exists; the row is only rounded up
+to a multiple of 8 (spare rows belong to no text), because the rows of a matrix product come out the same in
+every company only if no kernel is chosen for a ragged number of rows.
 """
 
 from collections.abc import Sequence
@@ -129,11 +129,12 @@ def unpad(
     attention_mask: Int[Tensor, "texts longest"] | None = None,
     token_type_ids: Int[Tensor, "texts longest"] | None = None,
 ) -> Batch:
-    """Turn a padded rectangle (1 = keep), padded on either side, into a row. Positions count kept tokens only."""
+    """Turn a padded rectangle (1 = keep), padded on either side, into a row. Positions count kept tokens
+    only."""
     keep = torch.ones_like(input_ids) if attention_mask is None else attention_mask
     kinds = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
     rows = [
         (ids[mask.bool()].tolist(), kind[mask.bool()].tolist())
-        for ids, mask, kind in zip(input_ids, keep, kinds)
+        for ids, mask, kind in zip(input_ids, keep, kinds, strict=True)
     ]
     return pack([ids for ids, _ in rows], [kind for _, kind in rows], device=input_ids.device)

@@ -103,8 +103,8 @@ def refuse_unbuilt(config: Config) -> None:
 def initialise(module: nn.Module, config: Config, generator: torch.Generator) -> None:
     """Draw new weights for a module and all inside it; biases 0, norms 1 and 0.
 
-    Linear layers: normal with the config's deviation (Devlin et al. 2018: 0.02) or, without one, Glorot uniform
-    for each projection (Glorot & Bengio 2010). Tables: normal with that deviation, or width^-0.5.
+    Linear layers: normal with the config's deviation (Devlin et al. 2018: 0.02) or, without one, Glorot
+    uniform for each projection (Glorot & Bengio 2010). Tables: normal with that deviation, or width^-0.5.
     """
     for part in module.modules():
         if isinstance(part, nn.LayerNorm):
@@ -131,7 +131,8 @@ def new_transformer(config: Config, head: Head | None, seed: int) -> Transformer
 
 
 def with_head(network: Transformer, head: Head, seed: int) -> Transformer:
-    """The same body under a new head. Its dense layer is taken over where the old head has one (BERT's pooler)."""
+    """The same body under a new head. Its dense layer is taken over where the old head has one (BERT's
+    pooler)."""
     new = ClassificationHead(network.config, head)
     initialise(new, network.config, torch.Generator().manual_seed(seed))
     old = network.head

@@ -1,1 +1,1 @@
-"""One file per task: rows → examples → loss → results → metrics. A task holds no weights and opens no files."""
+"""One file per task: rows → examples → loss → results → metrics. It holds no weights and opens no files."""

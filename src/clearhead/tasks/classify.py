@@ -16,7 +16,8 @@ from clearhead.text.tokenizer import Encoding
 class Result:
     """The answer for one text: `score` is the label's probability, `scores` that of each label.
 
-    `tokens` went through the model, `dropped` did not fit. A text that was skipped has no label and no scores.
+    `tokens` went through the model, `dropped` did not fit. A text that was skipped has no label and no
+    scores.
     """
 
     label: str | None

@@ -21,10 +21,12 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class Metrics:
-    """Scores over a set of texts, all between 0 and 1 but `loss` (nats a text) and `matthews_correlation` (−1 to 1).
+    """Scores over a set of texts, all between 0 and 1 but `loss` (nats a text) and `matthews_correlation` (−1
+    to 1).
 
     `macro_f1` is the plain mean of F1 over all labels of the model. `auroc` is the mean over labels of
-    one-against-the-rest, None where some label has no text or all. `confusion[right][predicted]` counts texts.
+    one-against-the-rest, None where some label has no text or all. `confusion[right][predicted]` counts
+    texts.
     """
 
     texts: int
@@ -75,7 +77,8 @@ def measure(logits: NDArray[np.float64], targets: NDArray[np.int64], labels: tup
 
 
 def _matthews(confusion: NDArray[np.int64]) -> float:
-    """Gorodkin 2004, equation 8: Matthews' correlation for any number of labels; 0 where one side is constant."""
+    """Gorodkin 2004, equation 8: Matthews' correlation for any number of labels; 0 where one side is
+    constant."""
     right, predicted = confusion.sum(1).tolist(), confusion.sum(0).tolist()
     total, hits = sum(right), int(np.trace(confusion))
     covariance = hits * total - sum(r * p for r, p in zip(right, predicted, strict=True))

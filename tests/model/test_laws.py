@@ -1,0 +1,199 @@
+"""Laws of the packed encoder."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clearhead.errors import SettingError
+from clearhead.model.config import Activation, Config, Head, Learned, Norm, Pooling, Relative, Sinusoidal, sizes
+from clearhead.model.context import Context, Dropout
+from clearhead.model.kernels import explicit
+from clearhead.model.layout import pack, unpad
+from clearhead.model.transformer import Transformer, new_transformer
+
+CONFIG = Config(
+    vocab=50, width=16, layers=2, heads=2, hidden=24, positions=Sinusoidal(), activation=Activation.RELU,
+    scale_embedding=True,
+)  # fmt: skip
+SHAPES = [
+    CONFIG,
+    replace(CONFIG, positions=Learned(64), norm_first=True, activation=Activation.GELU_TANH),
+    replace(CONFIG, width=384, hidden=1536, heads=12, activation=Activation.GELU, embedding_norm=True, segments=2),
+]
+texts = st.lists(st.lists(st.integers(0, 49), min_size=1, max_size=30), min_size=1, max_size=12)
+
+
+def bits(tensor: torch.Tensor) -> bytes:
+    return tensor.detach().numpy().tobytes()
+
+
+@pytest.mark.parametrize("config", SHAPES, ids=["after", "before", "wide"])
+@pytest.mark.parametrize("pooling", Pooling)
+def test_a_neighbour_changes_no_bit(config, pooling):
+    model = new_transformer(config, Head(3, pooling, dense=pooling is Pooling.CLS), seed=0)
+
+    @settings(max_examples=25, deadline=None)
+    @given(texts)
+    def law(texts):
+        with torch.inference_mode():
+            together = model.classify(pack(texts))
+            for text, logits in zip(texts, together, strict=True):
+                assert bits(model.classify(pack([text]))[0]) == bits(logits)
+
+    law()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2, 3, 4])
+def test_a_neighbour_changes_no_bit_whatever_the_number_of_threads(threads):
+    model = new_transformer(SHAPES[2], Head(2), seed=0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        generator = torch.Generator().manual_seed(threads)
+        lengths = torch.randint(1, 90, (120,), generator=generator).tolist()
+        texts = [torch.randint(0, 50, (length,), generator=generator).tolist() for length in lengths]
+        with torch.inference_mode():
+            together = model.classify(pack(texts))
+            changed = sum(bits(model.classify(pack([t]))[0]) != bits(row) for t, row in zip(texts, together, strict=True))
+        assert changed == 0
+    finally:
+        torch.set_num_threads(before)
+
+
+@settings(max_examples=25, deadline=None)
+@given(texts)
+def test_the_packed_kernel_equals_the_textbook(texts):
+    model = new_transformer(SHAPES[1], Head(3), seed=0).double()
+    batch = pack(texts)
+    with torch.inference_mode():
+        fast = model.classify(batch)
+        slow = model.classify(batch, Context.of(batch.layout, attend=explicit))
+    torch.testing.assert_close(fast, slow, atol=1e-12, rtol=1e-12)
+
+
+def test_both_kernels_give_the_same_gradients():
+    model = new_transformer(SHAPES[1], Head(3), seed=0).double()
+    batch = pack([[1, 2, 3], [4], [5, 6, 7], [8, 9]])
+    grads = []
+    for kernel in (None, explicit):
+        model.zero_grad()
+        model.classify(batch, Context.of(batch.layout, attend=kernel)).square().sum().backward()
+        grads.append([parameter.grad.clone() for parameter in model.parameters()])
+    for fast, slow in zip(*grads, strict=True):
+        torch.testing.assert_close(fast, slow, atol=1e-12, rtol=1e-12)
+
+
+def test_a_text_of_nothing_but_padding_harms_no_gradient():
+    """Public report A05: the gradients of a real text are finite and those of the text alone."""
+    model = new_transformer(CONFIG, Head(2), seed=0)
+    ids = torch.tensor([[3, 4, 5, 6], [0, 0, 0, 0]])
+    model.classify(unpad(ids, torch.tensor([[1, 1, 1, 1], [0, 0, 0, 0]])))[0].sum().backward()
+    together = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+    model.zero_grad()
+    model.classify(pack([[3, 4, 5, 6]]))[0].sum().backward()
+    alone = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    for one, two in zip(together, alone, strict=True):
+        assert one.isfinite().all()
+        torch.testing.assert_close(one, two)
+
+
+@pytest.mark.parametrize("pooling", Pooling)
+def test_a_texts_vector_does_not_depend_on_padding_or_side(pooling):
+    """Public reports A34 and A41: alone, in company, padded left or right; an empty text gives a stated value."""
+    model = new_transformer(CONFIG, Head(0, pooling, dense=False), seed=0)
+    with torch.inference_mode():
+        alone = vectors(model, pack([[7, 8, 9]]))
+        company = vectors(model, pack([[7, 8, 9], list(range(20))]))
+        left = vectors(model, unpad(torch.tensor([[0, 0, 7, 8, 9]]), torch.tensor([[0, 0, 1, 1, 1]])))
+        right = vectors(model, unpad(torch.tensor([[7, 8, 9, 0, 0]]), torch.tensor([[1, 1, 1, 0, 0]])))
+        nothing = vectors(model, unpad(torch.tensor([[0, 0]]), torch.tensor([[0, 0]])))
+    assert bits(alone[0]) == bits(company[0]) == bits(left[0]) == bits(right[0])
+    assert nothing.tolist() == [[0.0] * CONFIG.width]
+
+
+def vectors(model: Transformer, batch) -> torch.Tensor:
+    context = Context.of(batch.layout)
+    return model.head(model(batch, context), context)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_no_dtype_gives_nan(dtype):
+    model = new_transformer(CONFIG, Head(2), seed=0).to(dtype)
+    with torch.inference_mode():
+        assert model.classify(pack([[1, 2], [3, 4, 5, 6], []])).isfinite().all()
+
+
+def test_without_positions_a_text_is_a_bag_and_with_them_it_is_not():
+    model = new_transformer(CONFIG, Head(2, Pooling.MEAN, dense=False), seed=0).double()
+    one, two = pack([[1, 2, 3, 4]]), pack([[3, 1, 4, 2]])
+    with torch.inference_mode():
+        assert not torch.allclose(model.classify(one), model.classify(two))
+        model.embedding.positions.forward = lambda layout, like: torch.zeros_like(like)
+        torch.testing.assert_close(model.classify(one), model.classify(two))
+
+
+def test_sinusoids_know_no_longest_text_and_learned_positions_do():
+    assert CONFIG.limit is None and SHAPES[1].limit == 64
+    model = new_transformer(CONFIG, Head(2), seed=0)
+    with torch.inference_mode():
+        assert model.classify(pack([[1] * 1500])).isfinite().all()
+
+
+def test_the_same_seed_gives_the_same_model_whatever_was_drawn_before():
+    torch.manual_seed(1)
+    one = new_transformer(CONFIG, Head(2), seed=5)
+    state = torch.get_rng_state()
+    torch.rand(100)
+    two = new_transformer(CONFIG, Head(2), seed=5)
+    other = new_transformer(CONFIG, Head(2), seed=6)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+    assert not torch.equal(one.embedding.tokens.weight, other.embedding.tokens.weight)
+    assert not torch.equal(state, torch.get_rng_state())
+
+
+def test_making_a_model_leaves_the_global_stream_of_random_numbers_alone():
+    state = torch.get_rng_state()
+    new_transformer(CONFIG, Head(2), seed=5)
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_dropout_drops_its_share_and_keeps_the_mean():
+    x = torch.ones(200, 500)
+    dropped = Dropout(torch.Generator().manual_seed(0))(x, 0.3)
+    assert abs((dropped == 0).float().mean() - 0.3) < 0.01
+    assert abs(dropped.mean() - 1) < 0.01
+    again = Dropout(torch.Generator().manual_seed(0))(x, 0.3)
+    assert torch.equal(dropped, again)
+    assert torch.equal(Dropout(torch.Generator(), rate=0.0)(x, 0.3), x)
+
+
+@pytest.mark.parametrize("config", SHAPES, ids=["after", "before", "wide"])
+@pytest.mark.parametrize("head", [None, Head(0), Head(4, Pooling.MEAN, dense=False), Head(3)])
+def test_sizes_from_facts_are_those_of_the_model(config, head):
+    model = new_transformer(config, head, seed=0)
+    assert sizes(config, head).parameters == sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_heads_that_do_not_divide_the_width_are_refused_by_name():
+    with pytest.raises(SettingError, match="width=16 cannot be shared by heads=3 evenly"):
+        replace(CONFIG, heads=3)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"causal": True}, "causal=True"),
+        ({"decoder_layers": 2}, "decoder_layers=2"),
+        ({"gated": True}, "gated=True"),
+        ({"norm": Norm.RMS}, "norm="),
+        ({"positions": Relative(32, 128)}, "positions="),
+        ({"bias": False}, "bias=False"),
+    ],
+)
+def test_facts_whose_arithmetic_is_not_built_are_refused_by_name(change, named):
+    with pytest.raises(SettingError, match=named):
+        Transformer(replace(CONFIG, **change))
