@@ -16,8 +16,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import WORDS, tiny_bert, write_vocab
+from hypothesis import settings
 
+from tiny import WORDS, tiny_bert
+
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 torch.set_num_threads(min(2, os.cpu_count() or 1))
 
 
@@ -41,11 +45,8 @@ def reviews(tmp_path: Path) -> Path:
     lines = ["text,label"]
     for number in range(60):
         label = ("good", "bad")[number % 2]
-        words = chance.choices(WORDS[10:], k=chance.randint(2, 12)) + [label]
+        words = [*chance.choices(WORDS[10:], k=chance.randint(2, 12)), label]
         chance.shuffle(words)
         lines.append(f"{' '.join(words)} {number},{label}")
     path.write_text("\n".join(lines) + "\n")
     return path
-
-
-__all__ = ["write_vocab"]

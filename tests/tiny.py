@@ -21,7 +21,7 @@ def write_vocab(folder: Path) -> None:
 
 def bert_config(**changes: object) -> BertConfig:
     """Small, with every size different, so that a swapped one is noticed."""
-    facts: dict[str, object] = dict(
+    facts: dict[str, object] = dict(  # noqa: C408
         vocab_size=len(SPECIAL + WORDS), hidden_size=24, num_hidden_layers=3, num_attention_heads=4,
         intermediate_size=40, max_position_embeddings=32, type_vocab_size=2, hidden_act="gelu",
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,

@@ -86,12 +86,12 @@ class Training(Making, Reading):
     def __post_init__(self) -> None:
         check_choices(self)
         for name in ("epochs", "batch_tokens", "accumulate", "save_steps"):
-            at_least(name, getattr(self, name), 1)
+            at_least(name, getattr(self, name), least=1)
         for name in ("max_steps", "eval_steps"):
             if getattr(self, name) is not None:
-                at_least(name, getattr(self, name), 1)
+                at_least(name, getattr(self, name), least=1)
         for name in ("warmup", "weight_decay", "seed"):
-            at_least(name, getattr(self, name), 0)
+            at_least(name, getattr(self, name), least=0)
         if self.max_grad_norm <= 0:
             raise SettingError(f"--max-grad-norm {self.max_grad_norm} must be above 0")
         if self.learning_rate is not None and not 0 < self.learning_rate < 1:
@@ -110,10 +110,10 @@ class Asking(Reading):
 
     def __post_init__(self) -> None:
         check_choices(self)
-        at_least("batch_tokens", self.batch_tokens, 1)
+        at_least("batch_tokens", self.batch_tokens, least=1)
 
 
-def at_least(name: str, value: float, least: float) -> None:
+def at_least(name: str, value: float, *, least: float) -> None:
     """Refuse a number that is too small, by the name of its flag."""
     if value < least:
         raise SettingError(f"--{name.replace('_', '-')} {value} must be at least {least}")

@@ -6,7 +6,7 @@ import json
 import os
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.data.read import Record, records
@@ -28,6 +28,7 @@ def pairs(path, **options):
 # What was written is what is read.
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(written=st.lists(st.tuples(TEXTS, LABELS), min_size=1))
 def test_what_the_csv_writer_writes_is_read_back(tmp_path_factory, written):
     path = tmp_path_factory.getbasetemp() / "round.csv"
@@ -36,6 +37,7 @@ def test_what_the_csv_writer_writes_is_read_back(tmp_path_factory, written):
     assert pairs(path) == written
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(written=st.lists(st.tuples(TEXTS, LABELS), min_size=1), ascii=st.booleans(), packed=st.booleans())
 def test_what_json_writes_is_read_back(tmp_path_factory, written, ascii, packed):
     path = tmp_path_factory.getbasetemp() / "round.jsonl"
@@ -45,6 +47,7 @@ def test_what_json_writes_is_read_back(tmp_path_factory, written, ascii, packed)
     assert pairs(path) == written
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(written=st.lists(TEXTS.filter(lambda text: not set("\n\r") & set(text)), min_size=1))
 def test_plain_texts_are_read_back_one_a_line(tmp_path_factory, written):
     path = tmp_path_factory.getbasetemp() / "round.txt"

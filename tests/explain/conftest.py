@@ -25,7 +25,7 @@ def metrics_of(confusion, labels, *, sure=3.0):
     logits = np.zeros((len(targets), len(labels)))
     logits[np.arange(len(targets)), guesses] = sure
     logits += 0.3 * np.sin(np.arange(logits.size)).reshape(logits.shape)
-    return measure(logits, targets, labels)
+    return measure(logits, targets, labels=labels)
 
 
 def run_log(steps=240, epochs=3, peak=1e-4):

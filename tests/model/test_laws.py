@@ -8,7 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.errors import SettingError
-from clearhead.model.config import Activation, Config, Head, Learned, Norm, Pooling, Relative, Sinusoidal, sizes
+from clearhead.model.config import (
+    Activation,
+    Config,
+    Head,
+    Learned,
+    Norm,
+    Pooling,
+    Relative,
+    Sinusoidal,
+    sizes,
+)
 from clearhead.model.context import Context, Dropout
 from clearhead.model.kernels import explicit
 from clearhead.model.layout import pack, unpad
@@ -21,7 +31,9 @@ CONFIG = Config(
 SHAPES = [
     CONFIG,
     replace(CONFIG, positions=Learned(64), norm_first=True, activation=Activation.GELU_TANH),
-    replace(CONFIG, width=384, hidden=1536, heads=12, activation=Activation.GELU, embedding_norm=True, segments=2),
+    replace(
+        CONFIG, width=384, hidden=1536, heads=12, activation=Activation.GELU, embedding_norm=True, segments=2
+    ),
 ]
 texts = st.lists(st.lists(st.integers(0, 49), min_size=1, max_size=30), min_size=1, max_size=12)
 
@@ -58,7 +70,10 @@ def test_a_neighbour_changes_no_bit_whatever_the_number_of_threads(threads):
         texts = [torch.randint(0, 50, (length,), generator=generator).tolist() for length in lengths]
         with torch.inference_mode():
             together = model.classify(pack(texts))
-            changed = sum(bits(model.classify(pack([t]))[0]) != bits(row) for t, row in zip(texts, together, strict=True))
+            changed = sum(
+                bits(model.classify(pack([t]))[0]) != bits(row)
+                for t, row in zip(texts, together, strict=True)
+            )
         assert changed == 0
     finally:
         torch.set_num_threads(before)
@@ -103,7 +118,7 @@ def test_a_text_of_nothing_but_padding_harms_no_gradient():
 
 @pytest.mark.parametrize("pooling", Pooling)
 def test_a_texts_vector_does_not_depend_on_padding_or_side(pooling):
-    """Public reports A34 and A41: alone, in company, padded left or right; an empty text gives a stated value."""
+    """Public reports A34 and A41: alone, in company, padded on either side; an empty text gives zeros."""
     model = new_transformer(CONFIG, Head(0, pooling, dense=False), seed=0)
     with torch.inference_mode():
         alone = vectors(model, pack([[7, 8, 9]]))

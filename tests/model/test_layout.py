@@ -36,7 +36,7 @@ def test_positions_count_from_zero_in_each_text(lengths):
 def test_packing_loses_nothing_and_returns_in_order(texts):
     batch = pack(texts)
     assert [batch.ids[rows].tolist() for rows in batch.layout.slices] == texts
-    by_place = torch.tensor([index for index in batch.layout.order], dtype=torch.long)
+    by_place = torch.tensor(list(batch.layout.order), dtype=torch.long)
     assert batch.layout.in_order(by_place).tolist() == list(range(len(texts)))
 
 

@@ -4,7 +4,6 @@ import random
 
 import pytest
 import torch
-from tiny import bert_config, published, write_vocab
 
 from clearhead.checkpoint.folder import read_folder
 from clearhead.model.config import Pooling
@@ -12,6 +11,7 @@ from clearhead.model.context import Context
 from clearhead.model.heads import pool
 from clearhead.model.layout import pack, unpad
 from clearhead.reference.folder import read
+from tiny import bert_config, published, write_vocab
 
 LENGTHS = (1, 2, 2, 5, 9, 17, 31, 32, 5)
 
@@ -59,7 +59,9 @@ def test_bert_agrees_with_the_published_code(tmp_path, wide, act, labels):
     mean = kept.sum(1) / mask.sum(1, keepdim=True)
     top = hidden.masked_fill(mask[..., None] == 0, -torch.inf).amax(1)
     for pooling, expected in ((Pooling.CLS, hidden[:, 0]), (Pooling.MEAN, mean), (Pooling.MAX, top)):
-        torch.testing.assert_close(pool(stream, batch.layout, pooling), expected, atol=1e-10, rtol=1e-10)
+        torch.testing.assert_close(
+            pool(stream, batch.layout, pooling=pooling), expected, atol=1e-10, rtol=1e-10
+        )
 
     whole = read(tmp_path)
     for place, (row, segment) in enumerate(zip(ids, segments, strict=True)):
@@ -77,6 +79,6 @@ def test_a_padded_rectangle_at_the_door_gives_the_published_answers(bert_folder)
     mask = rectangle([[1] * len(row) for row in ids])
     with torch.no_grad():
         right = model(rectangle(ids), attention_mask=mask, token_type_ids=rectangle(segments)).logits
-        batch = unpad(rectangle(ids), mask, rectangle(segments))
+        batch = unpad(rectangle(ids), mask, token_type_ids=rectangle(segments))
         ours = read_folder(bert_folder).network.classify(batch)
     torch.testing.assert_close(ours, right, atol=1e-5, rtol=1e-5)

@@ -155,8 +155,8 @@ def test_the_row_form_is_the_column_form_transposed(text):
     x, head = text
     query, key, value = in_rows(head)
     queries, keys, values = linear(x.T, *query), linear(x.T, *key), linear(x.T, *value)
-    scaled = attend(queries, keys, values)
-    unscaled = attend(queries * np.sqrt(queries.shape[1]), keys, values)
+    scaled = attend(queries, keys, values=values)
+    unscaled = attend(queries * np.sqrt(queries.shape[1]), keys, values=values)
     np.testing.assert_allclose(scaled.T, scaled_dot_product_self_attention(x, *head), atol=1e-12)
     np.testing.assert_allclose(unscaled.T, self_attention(x, *head), atol=1e-12)
     columns = attention_columns(queries.T, keys.T, scaled=True)

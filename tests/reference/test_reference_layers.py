@@ -163,7 +163,7 @@ def test_float32_goes_in_and_float64_comes_out():
 def test_linear_multiplies_with_the_transposed_weight_and_adds_the_bias():
     weight = [[1, 2], [3, 4], [5, 6]]
     np.testing.assert_array_equal(linear([[1, 10]], weight), [[21, 43, 65]])
-    np.testing.assert_array_equal(linear([[1, 10]], weight, [1, 2, 3]), [[22, 45, 68]])
+    np.testing.assert_array_equal(linear([[1, 10]], weight, bias=[1, 2, 3]), [[22, 45, 68]])
 
 
 def test_feed_forward_treats_every_token_by_itself():

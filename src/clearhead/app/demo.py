@@ -59,11 +59,11 @@ def run_demo(out: str, *, offline: bool) -> None:
     run = Run(Training(data=train_file, out=out, overwrite=True, **kind.training))
     show.training(run)
     model = load(out)
-    evaluation = evaluate_rows(model, read_rows(test_file), Asking())
+    evaluation = evaluate_rows(model, read_rows(test_file), settings=Asking())
     show.score_tables(evaluation.metrics)
     other = None
     try:
-        other = baseline(training, held_out, model.loaded.labels)
+        other = baseline(training, held_out, labels=model.loaded.labels)
         points = 100 * (evaluation.metrics.accuracy - other.accuracy)
         show.say(f"held-out accuracy {evaluation.metrics.accuracy:.1%}")
         show.say(f"{NAME}: {other.accuracy:.1%}; the model is {points:+.1f} points from it")
@@ -89,7 +89,7 @@ def run_demo(out: str, *, offline: bool) -> None:
         answers_source=SOURCE,
         next_steps=steps,
     )
-    path = report(run, model, evaluation, extras)
+    path = report(run, model, evaluation=evaluation, extras=extras)
     show.say(f"report: {path}   all in all {show.span(perf_counter() - began)}")
     show.say("what to try next:")
     for what, command in steps:

@@ -29,7 +29,7 @@ class Extras:
     next_steps: tuple[tuple[str, str], ...] = ()
 
 
-def report(run: Run, model: Model, evaluation: Evaluation, extras: Extras) -> Path:
+def report(run: Run, model: Model, *, evaluation: Evaluation, extras: Extras) -> Path:
     """Write the report into the run's folder; returns its place."""
     trained = sum(len(encoding.ids) for encoding in run.encodings)
     network = model.loaded.network
@@ -83,7 +83,7 @@ def report_of_run(run: Run) -> Path:
     from clearhead.settings import Asking
 
     model = load(run.out)
-    evaluation = evaluate_rows(model, run.validation, Asking(long=run.settings.long))
+    evaluation = evaluate_rows(model, run.validation, settings=Asking(long=run.settings.long))
     chosen = (
         "the texts the best model was chosen by, so a little hopeful; give a test file to clearhead evaluate"
     )
@@ -98,4 +98,4 @@ def report_of_run(run: Run) -> Path:
         metrics_of=f"{len(run.validation):,} validation texts ({chosen})",
         next_steps=steps,
     )
-    return report(run, model, evaluation, extras)
+    return report(run, model, evaluation=evaluation, extras=extras)

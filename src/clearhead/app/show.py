@@ -242,7 +242,7 @@ def info(model: str, *, as_json: bool) -> None:
         context = min(loaded.limit or 512, 512)
         facts = {"folder": str(loaded.loaded.folder), "family": loaded.loaded.family.model_type}
         facts["labels"] = list(loaded.loaded.labels)
-    size = sizes(config, head, context)
+    size = sizes(config, head, context=context)
     costs = asdict(size) | {"weight_bytes": size.weight_bytes, "training_bytes": size.training_bytes}
     if plain(as_json):
         emit(facts | {"facts": asdict(config), "head": asdict(head) if head else None, "sizes": costs})

@@ -59,7 +59,9 @@ def predict(
         raise SettingError("no texts: give a file, --text TEXT, or - for standard input")
     loaded = load(model)
     rows = texts_as_rows(text, settings) if text else None
-    show.results(predict_rows(loaded, rows or rows_of(file or "-", settings), settings), as_json=json)
+    show.results(
+        predict_rows(loaded, rows or rows_of(file or "-", settings), settings=settings), as_json=json
+    )
     return 0
 
 

@@ -34,7 +34,9 @@ def battery(model: Model) -> Iterator[Finding]:
         yield from law(model)
 
 
-def answers(network: Transformer, encodings: list[Encoding], context: Context | None = None) -> list[Tensor]:
+def answers(
+    network: Transformer, encodings: list[Encoding], *, context: Context | None = None
+) -> list[Tensor]:
     """For each text, in order, all the model says: the vector of each token and, with a head, its row."""
     batch = packed(encodings)
     context = context or Context.of(batch.layout)
@@ -84,7 +86,7 @@ def equations(model: Model) -> Iterator[Finding]:
     network = copy.deepcopy(model.loaded.network).double()
     fast = answers(network, encodings)
     context = Context.of(packed(encodings).layout, attend=explicit)
-    slow = answers(network, encodings, context)
+    slow = answers(network, encodings, context=context)
     gap = largest_gap(fast, slow)
     yield judged(
         RIGHT,

@@ -55,18 +55,7 @@ def read_folder(folder: str | Path) -> Loaded:
     fields.warn_unread()
     with torch.device("meta"):
         network = Transformer(config, head)
-    expected = network.state_dict()
-    ours = family.to_ours(tensors, expected, str(folder / WEIGHTS))
-    wrong = [
-        f"{' + '.join(family.published(name))} is {list(tensor.shape)}, "
-        f"config.json says {list(expected[name].shape)}"
-        for name, tensor in ours.items()
-        if tensor.shape != expected[name].shape
-    ]
-    if wrong:
-        raise FolderError(
-            f"{folder / WEIGHTS}: {len(wrong)} tensors have another shape: {'; '.join(wrong[:3])}"
-        )
+    ours = family.to_ours(tensors, network.state_dict(), source=str(folder / WEIGHTS))
     network.load_state_dict({name: tensor.float() for name, tensor in ours.items()}, assign=True)
     tokenizer = Tokenizer.read(folder)
     if tokenizer.vocab_size > config.vocab:
@@ -74,7 +63,7 @@ def read_folder(folder: str | Path) -> Loaded:
             f"{folder}: the tokenizer has {tokenizer.vocab_size} tokens, the model only {config.vocab}; "
             "the files belong to different models"
         )
-    labels = label_names(values, head.labels, fields.source) if head else ()
+    labels = label_names(values, head.labels, source=fields.source) if head else ()
     return Loaded(network.eval(), tokenizer, labels, family, folder)
 
 
@@ -126,7 +115,7 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
         ) from error
 
 
-def label_names(values: dict[str, Any], count: int, source: str) -> tuple[str, ...]:
+def label_names(values: dict[str, Any], count: int, *, source: str) -> tuple[str, ...]:
     """Labels in order from id2label, whose keys are strings in JSON."""
     table = values.get("id2label") or {str(number): f"LABEL_{number}" for number in range(count)}
     try:

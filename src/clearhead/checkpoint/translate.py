@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +39,7 @@ class Fields:
             raise FolderError(f"{self.source}: the field {name!r} is missing")
         return default
 
-    def choice(self, name: str, choices: Mapping[str, Any], default: Any = ...) -> Any:
+    def choice(self, name: str, choices: Mapping[str, Any], *, default: Any = ...) -> Any:
         """A field whose value is one of a few names."""
         value = self(name, default)
         if value not in choices:
@@ -120,23 +120,35 @@ class Family:
                 return tuple(name.format_map(found.groupdict()) for name in rule.published)
         raise FolderError(f"the family {self.model_type} has no name for {ours}")
 
-    def to_ours(self, tensors: Mapping[str, Tensor], wanted: Iterable[str], source: str) -> dict[str, Tensor]:
-        """Our tensors from published ones. Missing or unknown names are an error that lists them."""
+    def to_ours(
+        self, tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor], *, source: str
+    ) -> dict[str, Tensor]:
+        """Our tensors, shaped as those of `wanted`, from published ones.
+
+        Missing, unknown or misshapen tensors are an error that lists their names.
+        """
         given = {self.plain(name): tensor for name, tensor in tensors.items()}
         used: set[str] = set()
         missing: list[str] = []
+        misshapen: list[str] = []
         ours: dict[str, Tensor] = {}
-        for name in wanted:
+        for name, like in wanted.items():
             parts = self.published(name)
             used.update(parts)
-            absent = [part for part in parts if part not in given]
-            missing += absent
-            if not absent:
-                ours[name] = torch.cat([given[part] for part in parts]) if len(parts) > 1 else given[parts[0]]
+            shape = [like.shape[0] // len(parts), *like.shape[1:]]
+            missing += [part for part in parts if part not in given]
+            found = {part: given[part] for part in parts if part in given}
+            misshapen += [
+                f"{part} is {list(tensor.shape)}, config.json says {shape}"
+                for part, tensor in found.items()
+                if list(tensor.shape) != shape
+            ]
+            if not missing and not misshapen:
+                ours[name] = torch.cat(list(found.values())) if len(parts) > 1 else found[parts[0]]
         unknown = [name for name in given if name not in used and not self.ignores(name)]
-        for what, names in (("missing", missing), ("unknown", unknown)):
+        for what, names in (("missing", missing), ("unknown", unknown), ("of another shape", misshapen)):
             if names:
-                raise FolderError(f"{source}: {len(names)} tensors are {what}: {_some(names)}")
+                raise FolderError(f"{source}: {counted(len(names))} {what}: {_some(names)}")
         return ours
 
     def to_published(self, ours: Mapping[str, Tensor], *, prefixed: bool) -> dict[str, Tensor]:
@@ -152,6 +164,11 @@ class Family:
     def ignores(self, name: str) -> bool:
         """Whether a name, without prefix, is left out on purpose."""
         return any(re.fullmatch(pattern, name) for pattern in self.ignored)
+
+
+def counted(tensors: int) -> str:
+    """A number of tensors as the beginning of a sentence."""
+    return "1 tensor is" if tensors == 1 else f"{tensors} tensors are"
 
 
 def _some(names: Sequence[str], most: int = 6) -> str:

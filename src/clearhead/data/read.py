@@ -54,7 +54,7 @@ def records(path: str | Path, *, format: str | None = None) -> Iterator[Record]:
     # Lines end at "\n" alone: str.splitlines() would see further ends, such as U+2028, within texts. The csv
     # module wants all line ends untouched, so that it can keep those in quotes.
     with opened(given, file, newline="" if form == "csv" else "\n") as lines:
-        for row, values in enumerate(_values(lines, file, form), start=1):
+        for row, values in enumerate(_values(lines, file, form=form), start=1):
             yield Record(values, file, row)
     if row == 0:
         raise DataError(f"{file}: holds no rows; give a file with at least one")
@@ -89,7 +89,7 @@ def _format(given: str, format: str | None) -> str:
     return _FORMAT_BY_ENDING[ending]
 
 
-def _values(lines: Iterable[str], file: str, form: str) -> Iterator[dict[str, object]]:
+def _values(lines: Iterable[str], file: str, *, form: str) -> Iterator[dict[str, object]]:
     match form:
         case "csv":
             return _table(_csv_fields(lines, file), file, fix='put "quotes" around a text with a comma in it')
@@ -137,7 +137,7 @@ def _table(found: Iterator[list[str]], file: str, *, fix: str) -> Iterator[dict[
                 f"{counted(len(header), 'column')}; {separator_hint(header) or fix}"
             )
         for name, value in zip(header, fields, strict=True):
-            refuse_half_characters(value, place(file, row, name), line=value)
+            refuse_half_characters(value, place(file, row, column=name), line=value)
         yield dict(zip(header, fields, strict=True))
 
 
@@ -160,7 +160,7 @@ def _objects(lines: Iterable[str], file: str) -> Iterator[dict[str, object]]:
         for name, value in values.items():
             refuse_half_characters(name, where, line=line)
             if isinstance(value, str):
-                refuse_half_characters(value, place(file, row, name), line=line)
+                refuse_half_characters(value, place(file, row, column=name), line=line)
         refuse_half_characters(line, where, line=line)  # inside of nested values
         yield values
 

@@ -57,23 +57,23 @@ def read_rows(
         raise SettingError(f"--text-column and --label-column are both {text_column!r}; name two columns")
     found = records(path, format=format)
     first = next(found)
-    text_name = _column(first, text_column, TEXT_COLUMNS, role="text", taken=label_column)
+    text_name = _column(first, text_column, usual=TEXT_COLUMNS, role="text", taken=label_column)
     label_name = None
     label_asked = labelled or label_column is not None
     if label_asked or len(_named(_others(first, text_name), LABEL_COLUMNS)) == 1:
-        label_name = _column(first, label_column, LABEL_COLUMNS, role="label", taken=text_name)
+        label_name = _column(first, label_column, usual=LABEL_COLUMNS, role="label", taken=text_name)
     rows = []
     for record in chain([first], found):
         text = _text(record, text_name)
         if not text.strip():
             if empty == "error":
-                where = place(record.file, record.row, text_name)
+                where = place(record.file, record.row, column=text_name)
                 raise DataError(f"{where}: holds no text; write one, or go on without it with --empty skip")
             if labelled:
                 continue
         label = None if label_name is None else _label(record, label_name, asked=label_asked)
         if label is None and labelled:
-            where = place(record.file, record.row, label_name)
+            where = place(record.file, record.row, column=label_name)
             raise DataError(f"{where}: holds no label; write one, or take the row out")
         rest = {name: _name(record.values[name]) for name in record.values if record.values[name] is not None}
         extra = {name: value for name, value in rest.items() if name not in (text_name, label_name)}
@@ -84,7 +84,7 @@ def read_rows(
 
 
 def _column(
-    record: Record, given: str | None, usual: tuple[str, ...], *, role: str, taken: str | None
+    record: Record, given: str | None, *, usual: tuple[str, ...], role: str, taken: str | None
 ) -> str:
     """Choose the column for a role by the names in the first record; `taken` is the other role's."""
     columns = _others(record, taken)
@@ -121,7 +121,7 @@ def _text(record: Record, column: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        where = place(record.file, record.row, column)
+        where = place(record.file, record.row, column=column)
         raise DataError(f"{where}: {short(_name(value))} is not a text; write it as a string, in quotes")
     return value
 
@@ -129,7 +129,7 @@ def _text(record: Record, column: str) -> str:
 def _label(record: Record, column: str, *, asked: bool) -> str | None:
     value = record.values.get(column)
     if isinstance(value, list | dict) and asked:
-        where = place(record.file, record.row, column)
+        where = place(record.file, record.row, column=column)
         raise DataError(f"{where}: {short(_name(value))} is not a label; write one name or number")
     if value is None or isinstance(value, list | dict):
         return None

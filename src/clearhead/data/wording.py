@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 
-def place(file: str, row: int, column: str | None = None) -> str:
+def place(file: str, row: int, *, column: str | None = None) -> str:
     """Name a place as `reviews.csv, row 3, column 'text'`; row 0 is the header."""
     named = f"{file}, row {row}" if row else f"{file}, header"
     return named if column is None else f"{named}, column {short(repr(column))}"

@@ -44,29 +44,29 @@ def evaluate(model: Model, data: str | Path, **options: Any) -> Evaluation:
         format=settings.format,
         empty=settings.empty,
     )
-    return evaluate_rows(model, rows, settings)
+    return evaluate_rows(model, rows, settings=settings)
 
 
-def evaluate_rows(model: Model, rows: list[Row], settings: Asking) -> Evaluation:
+def evaluate_rows(model: Model, rows: list[Row], *, settings: Asking) -> Evaluation:
     """Evaluate a model on rows that are read already."""
     start = perf_counter()
     if not model.task:
         raise model.unlabelled()
     check_known(rows, model.task.labels)
-    encodings = encode_rows(rows, model.tokenizer, model.limit, settings.long)
+    encodings = encode_rows(rows, model.tokenizer, limit=model.limit, long=settings.long)
     logits = model.logits(encodings, batch_tokens=settings.batch_tokens)
     targets = model.task.targets([row.label for row in rows])
     return Evaluation(model.task.metrics(logits, targets), rows, encodings, logits, perf_counter() - start)
 
 
-def predict_rows(model: Model, rows: Sequence[Row], settings: Asking) -> list[tuple[Row, Result]]:
+def predict_rows(model: Model, rows: Sequence[Row], *, settings: Asking) -> list[tuple[Row, Result]]:
     """One result a row, in order. A text of only white space, where it is let through, gets a result without
     label."""
     if not model.task:
         raise model.unlabelled()
     asked = [index for index, row in enumerate(rows) if row.text.strip()]
     some = [rows[index] for index in asked]
-    encodings = encode_rows(some, model.tokenizer, model.limit, settings.long)
+    encodings = encode_rows(some, model.tokenizer, limit=model.limit, long=settings.long)
     logits = model.logits(encodings, batch_tokens=settings.batch_tokens)
     answers: list[Result] = [Result(None, None, {}, 0, 0)] * len(rows)
     for index, result in zip(asked, model.task.results(logits, encodings), strict=True):

@@ -93,7 +93,9 @@ class Model:
         with torch.inference_mode():
             for members, batch in batches_of(encodings, 4096):
                 context = Context.of(batch.layout)
-                found[members] = pool(self.loaded.network(batch, context), batch.layout, Pooling(pooling))
+                found[members] = pool(
+                    self.loaded.network(batch, context), batch.layout, pooling=Pooling(pooling)
+                )
         return found
 
     def save(self, folder: str | Path) -> None:

@@ -16,13 +16,13 @@ def epoch_batches(lengths: Sequence[int], *, budget: int, seed: int, epoch: int)
     random = np.random.default_rng([seed, epoch])
     order = random.permutation(len(lengths)).tolist()
     found: list[list[int]] = []
-    for pool in _cut(order, lengths, POOL * budget):
+    for pool in _cut(order, lengths, budget=POOL * budget):
         by_length = sorted(pool, key=lambda index: lengths[index])
-        found += _cut(by_length, lengths, budget)
+        found += _cut(by_length, lengths, budget=budget)
     return [found[place] for place in random.permutation(len(found)).tolist()]
 
 
-def _cut(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:
+def _cut(order: Sequence[int], lengths: Sequence[int], *, budget: int) -> list[list[int]]:
     parts: list[list[int]] = []
     room = 0
     for index in order:

@@ -57,10 +57,12 @@ class Run:
         self.training, self.validation, self.notes = self.read()
         self.labels = label_names(self.training)
         check_known(self.validation, self.labels)
-        loaded = starting_model(settings, self.training, self.labels)
+        loaded = starting_model(settings, self.training, labels=self.labels)
         self.model = Model(loaded)
         self.task = Classification(self.labels)
-        self.encodings = encode_rows(self.training, self.model.tokenizer, self.model.limit, settings.long)
+        self.encodings = encode_rows(
+            self.training, self.model.tokenizer, limit=self.model.limit, long=settings.long
+        )
         if cut := sum(encoding.dropped > 0 for encoding in self.encodings):
             self.notes.append(
                 f"{cut} of {len(self.training)} texts are cut to the model's {self.model.limit} tokens"
@@ -68,10 +70,10 @@ class Run:
         targets = self.task.targets([row.label for row in self.training])
         names = ("epochs", "batch_tokens", "accumulate", "max_steps", "seed", "dropout")
         plan = Plan(**{name: getattr(settings, name) for name in names})
-        self.trainer = Trainer(loaded.network, self.task, self.encodings, targets, plan=plan)
+        self.trainer = Trainer(loaded.network, self.task, examples=self.encodings, targets=targets, plan=plan)
         self.learning_rate = usual_rate(settings, self.model.config)
         self.trainer.prepare(
-            Schedule.of(self.learning_rate, len(self.trainer.steps), settings.warmup),
+            Schedule.of(self.learning_rate, len(self.trainer.steps), warmup=settings.warmup),
             weight_decay=settings.weight_decay,
             max_grad_norm=settings.max_grad_norm,
         )
@@ -199,7 +201,7 @@ class Run:
     def evaluation(self) -> Evaluation:
         """The model as it stands on the validation texts."""
         asking = Asking(batch_tokens=max(4096, self.settings.batch_tokens), long=self.settings.long)
-        return evaluate_rows(self.model, self.validation, asking)
+        return evaluate_rows(self.model, self.validation, settings=asking)
 
     def log(self, step: Step, metrics: Metrics | None) -> None:
         """Append a line to metrics.jsonl."""
@@ -222,7 +224,7 @@ class Run:
     def save(self, step: Step) -> None:
         """Save the state, to go on from here."""
         standing = Standing(step.number, self.best, self.best_step, self.seconds, fingerprint(self.training))
-        save_state(self.out, self.trainer, standing)
+        save_state(self.out, self.trainer, standing=standing)
 
     def restore(self) -> None:
         """Go on from the newest state; log lines after it are dropped."""

@@ -19,7 +19,7 @@ class Schedule:
     warmup: int
 
     @classmethod
-    def of(cls, peak: float, steps: int, warmup: float) -> "Schedule":
+    def of(cls, peak: float, steps: int, *, warmup: float) -> "Schedule":
         """`warmup` is a share of the steps below 1, or a count of steps."""
         count = round(warmup * steps) if warmup < 1 else int(warmup)
         if count > steps:

@@ -13,13 +13,13 @@ from clearhead.settings import Making, Training
 from clearhead.text.train import train_tokenizer
 
 
-def starting_model(settings: Training, rows: Sequence[Row], labels: tuple[str, ...]) -> Loaded:
+def starting_model(settings: Training, rows: Sequence[Row], *, labels: tuple[str, ...]) -> Loaded:
     """The model before its first step, with a head for these labels.
 
     A head that already has exactly these labels, in order, is kept; any other is made new from the seed.
     """
     if settings.base == "new":
-        return new_model(settings, rows, labels, settings.pooling, settings.seed)
+        return new_model(settings, rows, labels=labels, pooling=settings.pooling, seed=settings.seed)
     loaded = read_folder(locate(settings.base))
     network = loaded.network
     facts = network.head_facts or loaded.family.new_head
@@ -27,12 +27,12 @@ def starting_model(settings: Training, rows: Sequence[Row], labels: tuple[str, .
         pooling = Pooling(settings.pooling)
         facts = replace(facts, pooling=pooling, dense=facts.dense and pooling is Pooling.CLS)
     if labels != loaded.labels or facts != network.head_facts:
-        with_head(network, replace(facts, labels=len(labels)), settings.seed)
+        with_head(network, replace(facts, labels=len(labels)), seed=settings.seed)
     return replace(loaded, labels=labels)
 
 
 def new_model(
-    making: Making, rows: Sequence[Row], labels: tuple[str, ...], pooling: str | None, seed: int
+    making: Making, rows: Sequence[Row], *, labels: tuple[str, ...], pooling: str | None, seed: int
 ) -> Loaded:
     """The encoder as it was first drawn (Vaswani et al. 2017): norm after, ReLU, sinusoids; a tokenizer of
     its own."""
@@ -49,7 +49,7 @@ def new_model(
     )
     family = FAMILIES["clearhead"]
     head = Head(len(labels), Pooling(pooling) if pooling else family.new_head.pooling, dense=False)
-    return Loaded(new_transformer(config, head, seed), tokenizer, labels, family, None)
+    return Loaded(new_transformer(config, head, seed=seed), tokenizer, labels, family, None)
 
 
 def usual_rate(settings: Training, config: Config) -> float:

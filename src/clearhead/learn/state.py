@@ -31,7 +31,7 @@ class Standing:
     data: str  # fingerprint of the texts and labels
 
 
-def save_state(folder: Path, trainer: Trainer, standing: Standing) -> Path:
+def save_state(folder: Path, trainer: Trainer, *, standing: Standing) -> Path:
     """Write the state of a run into `folder` and remove older ones."""
     tensors: dict[str, Tensor] = {"dropout": trainer.drop.generator.get_state()}
     names = {id(parameter): name for name, parameter in trainer.network.named_parameters()}

@@ -62,9 +62,9 @@ class Trainer:
         self,
         network: Transformer,
         task: Classification,
+        *,
         examples: Sequence[Encoding],
         targets: Tensor,
-        *,
         plan: Plan,
     ):
         self.network, self.task, self.examples, self.targets = network, task, examples, targets

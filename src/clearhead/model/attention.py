@@ -34,5 +34,7 @@ class Attention(nn.Module):
         """Let each token gather from the tokens of its own text."""
         queries, keys, values = self.qkv(x).unflatten(-1, (3, self.heads, self.head_width)).unbind(1)
         scale, drop = self.head_width**-0.5, context.dropping(self.dropout)
-        mixed = context.attend(queries, keys, values, context.layout, scale=scale, drop=drop)
+        mixed = context.attend(
+            context.layout, queries=queries, keys=keys, values=values, scale=scale, drop=drop
+        )
         return self.output(mixed.flatten(1))

@@ -52,11 +52,13 @@ class Block(nn.Module):
 
     def forward(self, x: Tokens, context: Context) -> Tokens:
         """One step of the stream."""
-        x = self.residual(x, self.attention_norm, partial(self.attention, context=context), context)
-        return self.residual(x, self.feed_forward_norm, self.feed_forward, context)
+        x = self.residual(
+            x, self.attention_norm, change=partial(self.attention, context=context), context=context
+        )
+        return self.residual(x, self.feed_forward_norm, change=self.feed_forward, context=context)
 
     def residual(
-        self, x: Tokens, norm: nn.Module, change: Callable[[Tensor], Tensor], context: Context
+        self, x: Tokens, norm: nn.Module, *, change: Callable[[Tensor], Tensor], context: Context
     ) -> Tokens:
         """Add a change to the stream; where the norm stands is all that families differ in."""
         if self.norm_first:

@@ -144,7 +144,7 @@ class Sizes:
         return 16 * self.parameters
 
 
-def sizes(config: Config, head: Head | None = None, context: int = 512) -> Sizes:
+def sizes(config: Config, head: Head | None = None, *, context: int = 512) -> Sizes:
     """Count parameters and operations from the facts alone, without building anything."""
     width, inner = config.width, config.heads * config.each_head
     bias = int(config.bias)

@@ -9,7 +9,9 @@ from clearhead.model.context import Context
 from clearhead.model.layout import Layout, round_up
 
 
-def pool(x: Float[Tensor, "tokens width"], layout: Layout, pooling: Pooling) -> Float[Tensor, "texts width"]:
+def pool(
+    x: Float[Tensor, "tokens width"], layout: Layout, *, pooling: Pooling
+) -> Float[Tensor, "texts width"]:
     """One vector a text, in the caller's order. A text of 0 tokens gives zeros."""
     pooled = []
     for group in layout.groups:
@@ -38,7 +40,7 @@ class ClassificationHead(nn.Module):
 
     def forward(self, x: Float[Tensor, "tokens width"], context: Context) -> Float[Tensor, "texts labels"]:
         """Logits of each text, or its vector where the head has no labels, in the caller's order."""
-        pooled = pool(x, context.layout, self.pooling)
+        pooled = pool(x, context.layout, pooling=self.pooling)
         texts = len(pooled)
         # As in the stream: rows are rounded up, so that no text's logits depend on how many texts there are.
         pooled = nn.functional.pad(pooled, (0, 0, 0, round_up(texts) - texts))

@@ -24,12 +24,12 @@ class Kernel(Protocol):
     """queries, keys, values of all texts → for each query the mix of its own text's values."""
 
     def __call__(
-        self, queries: Heads, keys: Heads, values: Heads, layout: Layout, *, scale: float, drop: Drop | None
+        self, layout: Layout, *, queries: Heads, keys: Heads, values: Heads, scale: float, drop: Drop | None
     ) -> Heads: ...
 
 
 def grouped(
-    queries: Heads, keys: Heads, values: Heads, layout: Layout, *, scale: float, drop: Drop | None = None
+    layout: Layout, *, queries: Heads, keys: Heads, values: Heads, scale: float, drop: Drop | None = None
 ) -> Heads:
     """One fused call for each length: texts of equal length need no mask. Spare rows give zeros."""
     sizes = [group.tokens for group in layout.groups] + [layout.spare]
@@ -51,7 +51,7 @@ def grouped(
 
 
 def explicit(
-    queries: Heads, keys: Heads, values: Heads, layout: Layout, *, scale: float, drop: Drop | None = None
+    layout: Layout, *, queries: Heads, keys: Heads, values: Heads, scale: float, drop: Drop | None = None
 ) -> Heads:
     """The textbook, one text at a time: softmax of queries times keys, times values. The truth in tests."""
     mixed = torch.zeros_like(queries)

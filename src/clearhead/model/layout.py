@@ -127,6 +127,7 @@ def pack(
 def unpad(
     input_ids: Int[Tensor, "texts longest"],
     attention_mask: Int[Tensor, "texts longest"] | None = None,
+    *,
     token_type_ids: Int[Tensor, "texts longest"] | None = None,
 ) -> Batch:
     """Turn a padded rectangle (1 = keep), padded on either side, into a row. Positions count kept tokens

@@ -100,7 +100,7 @@ def refuse_unbuilt(config: Config) -> None:
         raise SettingError(f"only encoders are built so far; this architecture has {facts}")
 
 
-def initialise(module: nn.Module, config: Config, generator: torch.Generator) -> None:
+def initialise(module: nn.Module, config: Config, *, generator: torch.Generator) -> None:
     """Draw new weights for a module and all inside it; biases 0, norms 1 and 0.
 
     Linear layers: normal with the config's deviation (Devlin et al. 2018: 0.02) or, without one, Glorot
@@ -121,20 +121,20 @@ def initialise(module: nn.Module, config: Config, generator: torch.Generator) ->
             nn.init.zeros_(part.bias)
 
 
-def new_transformer(config: Config, head: Head | None, seed: int) -> Transformer:
+def new_transformer(config: Config, head: Head | None, *, seed: int) -> Transformer:
     """A model from nothing: the same seed gives the same weights, whatever was drawn before."""
     with torch.device("meta"):  # torch's own initialisation would draw from the global stream
         model = Transformer(config, head)
     model.to_empty(device="cpu")
-    initialise(model, config, torch.Generator().manual_seed(seed))
+    initialise(model, config, generator=torch.Generator().manual_seed(seed))
     return model.eval()
 
 
-def with_head(network: Transformer, head: Head, seed: int) -> Transformer:
+def with_head(network: Transformer, head: Head, *, seed: int) -> Transformer:
     """The same body under a new head. Its dense layer is taken over where the old head has one (BERT's
     pooler)."""
     new = ClassificationHead(network.config, head)
-    initialise(new, network.config, torch.Generator().manual_seed(seed))
+    initialise(new, network.config, generator=torch.Generator().manual_seed(seed))
     old = network.head
     if new.dense and old and old.dense and old.pooling is head.pooling:
         new.dense.load_state_dict(old.dense.state_dict())

@@ -170,7 +170,7 @@ def attention_rows(queries: ArrayLike, keys: ArrayLike) -> Array:
     return softmax(dot_products / math.sqrt(np.shape(keys)[1]), axis=1)
 
 
-def attend(queries: ArrayLike, keys: ArrayLike, values: ArrayLike) -> Array:
+def attend(queries: ArrayLike, keys: ArrayLike, *, values: ArrayLike) -> Array:
     """softmax(QKᵀ / √key_width) V: scaled attention of one head, tokens in rows.
 
     Shapes: queries [n, key_width], keys [m, key_width], values [m, value_width]; the result [n, value_width].
@@ -192,5 +192,5 @@ def multi_head_rows(x: ArrayLike, weights: AttentionWeights, *, heads: int) -> A
     outputs = []
     for start in range(0, heads * head_width, head_width):
         head = slice(start, start + head_width)
-        outputs.append(attend(queries[:, head], keys[:, head], values[:, head]))
+        outputs.append(attend(queries[:, head], keys[:, head], values=values[:, head]))
     return linear(np.concatenate(outputs, axis=1), *weights.output)

@@ -36,7 +36,9 @@ def read(folder: str | os.PathLike[str]) -> WholeModel:
     """
     path = Path(folder)
     config = read_config(path)
-    reader = choice("model_type", config.get("model_type"), {"bert": read_bert, "clearhead": read_clearhead})
+    reader = choice(
+        "model_type", config.get("model_type"), choices={"bert": read_bert, "clearhead": read_clearhead}
+    )
     return reader(path, config)
 
 
@@ -57,11 +59,11 @@ def read_bert(path: Path, config: Mapping[str, Any]) -> WholeModel:
         )
     if config.get("is_decoder", False):
         raise FolderError("config.json has is_decoder=true; only encoders are computed here")
-    width = field(config, "hidden_size", int)
+    width = field(config, "hidden_size", kind=int)
     facts = BlockFacts(
-        heads=shared_heads(width, field(config, "num_attention_heads", int)),
-        activation=choice("hidden_act", config.get("hidden_act", "gelu"), BERT_ACTIVATIONS),
-        epsilon=field({"layer_norm_eps": 1e-12, **config}, "layer_norm_eps", float),
+        heads=shared_heads(width, field(config, "num_attention_heads", kind=int)),
+        activation=choice("hidden_act", config.get("hidden_act", "gelu"), choices=BERT_ACTIVATIONS),
+        epsilon=field({"layer_norm_eps": 1e-12, **config}, "layer_norm_eps", kind=float),
     )
     tensors = Tensors(path / "model.safetensors", rename=plain_bert_name)
     # A tagger's classifier reads every token, and old taggers carry a pooler that they do not use.
@@ -89,7 +91,8 @@ def read_bert(path: Path, config: Mapping[str, Any]) -> WholeModel:
             norm=affine(arrays, "embeddings.LayerNorm"),
         ),
         blocks=tuple(
-            bert_block(arrays, f"encoder.layer.{i}") for i in range(field(config, "num_hidden_layers", int))
+            bert_block(arrays, f"encoder.layer.{i}")
+            for i in range(field(config, "num_hidden_layers", kind=int))
         ),
         final_norm=None,
         head=head if pooler else None,
@@ -104,15 +107,15 @@ def plain_bert_name(name: str) -> str:
 
 
 def bert_shapes(config: Mapping[str, Any]) -> dict[str, Shape]:
-    width = field(config, "hidden_size", int)
-    hidden = field(config, "intermediate_size", int)
+    width = field(config, "hidden_size", kind=int)
+    hidden = field(config, "intermediate_size", kind=int)
     shapes: dict[str, Shape] = {
-        "embeddings.word_embeddings.weight": (field(config, "vocab_size", int), width),
-        "embeddings.position_embeddings.weight": (field(config, "max_position_embeddings", int), width),
-        "embeddings.token_type_embeddings.weight": (field(config, "type_vocab_size", int), width),
+        "embeddings.word_embeddings.weight": (field(config, "vocab_size", kind=int), width),
+        "embeddings.position_embeddings.weight": (field(config, "max_position_embeddings", kind=int), width),
+        "embeddings.token_type_embeddings.weight": (field(config, "type_vocab_size", kind=int), width),
         **two("embeddings.LayerNorm", width),
     }
-    for i in range(field(config, "num_hidden_layers", int)):
+    for i in range(field(config, "num_hidden_layers", kind=int)):
         block = f"encoder.layer.{i}"
         shapes |= two(f"{block}.attention.self.query", width, width)
         shapes |= two(f"{block}.attention.self.key", width, width)
@@ -144,16 +147,16 @@ def bert_block(arrays: Mapping[str, Array], block: str) -> BlockWeights:
 
 
 def read_clearhead(path: Path, config: Mapping[str, Any]) -> WholeModel:
-    facts = field(config, "facts", dict)
+    facts = field(config, "facts", kind=dict)
     if "head" not in config:
         raise FolderError("config.json lacks the field 'head'; it is null for a model without one")
-    head = config["head"] if config["head"] is None else field(config, "head", dict)
-    width = field(facts, "width", int)
+    head = config["head"] if config["head"] is None else field(config, "head", kind=dict)
+    width = field(facts, "width", kind=int)
     block_facts = BlockFacts(
-        heads=shared_heads(width, field(facts, "heads", int)),
-        activation=choice("activation", facts.get("activation"), ACTIVATIONS),
-        norm_first=field(facts, "norm_first", bool),
-        epsilon=field(facts, "epsilon", float),
+        heads=shared_heads(width, field(facts, "heads", kind=int)),
+        activation=choice("activation", facts.get("activation"), choices=ACTIVATIONS),
+        norm_first=field(facts, "norm_first", kind=bool),
+        epsilon=field(facts, "epsilon", kind=float),
     )
     shapes = clearhead_shapes(facts) | head_shapes(head, width)
     arrays = Tensors(path / "model.safetensors").take(shapes)
@@ -164,11 +167,11 @@ def read_clearhead(path: Path, config: Mapping[str, Any]) -> WholeModel:
             tokens=arrays["embedding.tokens.weight"],
             positions=arrays.get("embedding.positions.weight"),
             segments=arrays.get("embedding.segments.weight"),
-            norm=affine(arrays, "embedding.norm") if field(facts, "embedding_norm", bool) else None,
-            scale=math.sqrt(width) if field(facts, "scale_embedding", bool) else 1.0,
+            norm=affine(arrays, "embedding.norm") if field(facts, "embedding_norm", kind=bool) else None,
+            scale=math.sqrt(width) if field(facts, "scale_embedding", kind=bool) else 1.0,
         ),
         blocks=tuple(
-            clearhead_block(arrays, f"encoder.blocks.{i}") for i in range(field(facts, "layers", int))
+            clearhead_block(arrays, f"encoder.blocks.{i}") for i in range(field(facts, "layers", kind=int))
         ),
         final_norm=affine(arrays, "encoder.norm") if block_facts.norm_first else None,
         head=clearhead_head(arrays, head),
@@ -176,18 +179,18 @@ def read_clearhead(path: Path, config: Mapping[str, Any]) -> WholeModel:
 
 
 def clearhead_shapes(facts: Mapping[str, Any]) -> dict[str, Shape]:
-    width = field(facts, "width", int)
-    hidden = field(facts, "hidden", int)
-    segments = field(facts, "segments", int)
-    shapes: dict[str, Shape] = {"embedding.tokens.weight": (field(facts, "vocab", int), width)}
-    positions = field(facts, "positions", dict)
-    if choice("positions.kind", positions.get("kind"), {"sinusoidal": False, "learned": True}):
-        shapes["embedding.positions.weight"] = (field(positions, "count", int), width)
+    width = field(facts, "width", kind=int)
+    hidden = field(facts, "hidden", kind=int)
+    segments = field(facts, "segments", kind=int)
+    shapes: dict[str, Shape] = {"embedding.tokens.weight": (field(facts, "vocab", kind=int), width)}
+    positions = field(facts, "positions", kind=dict)
+    if choice("positions.kind", positions.get("kind"), choices={"sinusoidal": False, "learned": True}):
+        shapes["embedding.positions.weight"] = (field(positions, "count", kind=int), width)
     if segments > 0:
         shapes["embedding.segments.weight"] = (segments, width)
-    if field(facts, "embedding_norm", bool):
+    if field(facts, "embedding_norm", kind=bool):
         shapes |= two("embedding.norm", width)
-    for i in range(field(facts, "layers", int)):
+    for i in range(field(facts, "layers", kind=int)):
         block = f"encoder.blocks.{i}"
         shapes |= two(f"{block}.attention.qkv", 3 * width, width)
         shapes |= two(f"{block}.attention.output", width, width)
@@ -195,7 +198,7 @@ def clearhead_shapes(facts: Mapping[str, Any]) -> dict[str, Shape]:
         shapes |= two(f"{block}.feed_forward.expand", hidden, width)
         shapes |= two(f"{block}.feed_forward.contract", width, hidden)
         shapes |= two(f"{block}.feed_forward_norm", width)
-    if field(facts, "norm_first", bool):
+    if field(facts, "norm_first", kind=bool):
         shapes |= two("encoder.norm", width)
     return shapes
 
@@ -216,8 +219,8 @@ def clearhead_block(arrays: Mapping[str, Array], block: str) -> BlockWeights:
 def head_shapes(head: Mapping[str, Any] | None, width: int) -> dict[str, Shape]:
     if head is None:
         return {}
-    shapes = two("head.output", field(head, "labels", int), width)
-    if field(head, "dense", bool):
+    shapes = two("head.output", field(head, "labels", kind=int), width)
+    if field(head, "dense", kind=bool):
         shapes |= two("head.dense", width, width)
     return shapes
 
@@ -226,7 +229,7 @@ def clearhead_head(arrays: Mapping[str, Array], head: Mapping[str, Any] | None) 
     if head is None:
         return None
     return Head(
-        pooling=choice("head.pooling", head.get("pooling"), POOLINGS),
-        dense=affine(arrays, "head.dense") if field(head, "dense", bool) else None,
+        pooling=choice("head.pooling", head.get("pooling"), choices=POOLINGS),
+        dense=affine(arrays, "head.dense") if field(head, "dense", kind=bool) else None,
         output=affine(arrays, "head.output"),
     )

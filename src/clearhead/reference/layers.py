@@ -107,7 +107,7 @@ def layer_norm(
     The variance is the biased one (divided by width). `eps` is added to it under the root.
     Shapes: x [..., width], scale and shift [width]; the result is as x. Source: Ba et al. 2016, section 3.
     """
-    return _scaled(_normalised(float64(x), eps, axes=(-1,)), scale, shift)
+    return _scaled(_normalised(float64(x), eps, axes=(-1,)), scale, shift=shift)
 
 
 def batch_norm(
@@ -120,7 +120,7 @@ def batch_norm(
     Source: Ioffe & Szegedy 2015, algorithm 1.
     """
     x = float64(x)
-    return _scaled(_normalised(x, eps, axes=tuple(range(x.ndim - 1))), scale, shift)
+    return _scaled(_normalised(x, eps, axes=tuple(range(x.ndim - 1))), scale, shift=shift)
 
 
 def sinusoidal_positions(count: int, width: int) -> Array:
@@ -137,13 +137,13 @@ def sinusoidal_positions(count: int, width: int) -> Array:
     return np.where(column % 2 == 0, np.sin(angle), np.cos(angle))
 
 
-def _normalised(x: Array, eps: float, axes: tuple[int, ...]) -> Array:
+def _normalised(x: Array, eps: float, *, axes: tuple[int, ...]) -> Array:
     mean = x.mean(axis=axes, keepdims=True)
     variance = ((x - mean) ** 2).mean(axis=axes, keepdims=True)
     return (x - mean) / np.sqrt(variance + eps)
 
 
-def _scaled(x: Array, scale: ArrayLike | None, shift: ArrayLike | None) -> Array:
+def _scaled(x: Array, scale: ArrayLike | None, *, shift: ArrayLike | None) -> Array:
     if scale is not None:
         x = x * float64(scale)
     if shift is not None:

@@ -33,7 +33,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def field(table: Mapping[str, Any], name: str, kind: type[T]) -> T:
+def field(table: Mapping[str, Any], name: str, *, kind: type[T]) -> T:
     """One field of a config; whole numbers pass as float. Raises FolderError if absent or of another kind."""
     if name not in table:
         raise FolderError(f"config.json lacks the field {name!r}")
@@ -45,7 +45,7 @@ def field(table: Mapping[str, Any], name: str, kind: type[T]) -> T:
     return value
 
 
-def choice(name: str, value: Any, choices: Mapping[str, T]) -> T:
+def choice(name: str, value: Any, *, choices: Mapping[str, T]) -> T:
     """What a config's word stands for. Raises FolderError listing the words it could have been."""
     if not isinstance(value, str) or value not in choices:
         raise FolderError(f"config.json has {name}={value!r}; this can be {', '.join(choices)}")

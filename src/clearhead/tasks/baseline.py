@@ -11,7 +11,7 @@ from clearhead.tasks.scores import Metrics, measure
 NAME = "TF-IDF of words and word pairs + logistic regression"
 
 
-def baseline(training: Sequence[Row], held_out: Sequence[Row], labels: tuple[str, ...]) -> Metrics:
+def baseline(training: Sequence[Row], held_out: Sequence[Row], *, labels: tuple[str, ...]) -> Metrics:
     """Metrics of the baseline (scikit-learn's defaults, word pairs added) on the held-out rows.
 
     Raises `MissingExtra` where scikit-learn is not installed.
@@ -28,4 +28,4 @@ def baseline(training: Sequence[Row], held_out: Sequence[Row], labels: tuple[str
     known = model.predict_log_proba([row.text for row in held_out])
     scores = np.full((len(held_out), len(labels)), -1e9)
     scores[:, model.classes_] = known
-    return measure(scores, np.array([numbers[str(row.label)] for row in held_out]), labels)
+    return measure(scores, np.array([numbers[str(row.label)] for row in held_out]), labels=labels)

@@ -59,4 +59,4 @@ class Classification:
 
     def metrics(self, logits: Float[Tensor, "texts labels"], targets: Int[Tensor, " texts"]) -> Metrics:
         """How well the logits agree with the right labels."""
-        return measure(logits.double().numpy(), targets.numpy(), self.labels)
+        return measure(logits.double().numpy(), targets.numpy(), labels=self.labels)

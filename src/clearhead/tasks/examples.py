@@ -8,7 +8,9 @@ from clearhead.settings import Long
 from clearhead.text.tokenizer import Encoding, Tokenizer
 
 
-def encode_rows(rows: Sequence[Row], tokenizer: Tokenizer, limit: int | None, long: Long) -> list[Encoding]:
+def encode_rows(
+    rows: Sequence[Row], tokenizer: Tokenizer, *, limit: int | None, long: Long
+) -> list[Encoding]:
     """Ids of each row's text within `limit` tokens, special ones included.
 
     Raises `DataError` naming file, row and both lengths where a text is longer and `long` is "error".

@@ -44,7 +44,7 @@ class Metrics:
         return {f"eval_{name}": getattr(self, name) for name in names}
 
 
-def measure(logits: NDArray[np.float64], targets: NDArray[np.int64], labels: tuple[str, ...]) -> Metrics:
+def measure(logits: NDArray[np.float64], targets: NDArray[np.int64], *, labels: tuple[str, ...]) -> Metrics:
     """All scores from logits `(texts, labels)` and the number of each right label."""
     count = len(labels)
     guesses = logits.argmax(-1)

@@ -50,7 +50,7 @@ def read_folder(folder: Path) -> tuple[Core, dict[str, Any]]:
     _check_config(folder / "tokenizer_config.json", config)
     rules = _read_json(folder / "tokenizer.json")
     if rules is not None:
-        return _read_rules(folder / "tokenizer.json", rules, config), config
+        return _read_rules(folder / "tokenizer.json", rules, config=config), config
     if (folder / "vocab.txt").is_file():
         config = {**BERT_CONFIG, **config}
         return _read_bert(folder / "vocab.txt", config), config
@@ -85,7 +85,7 @@ def _check_config(path: Path, config: dict[str, Any]) -> None:
             raise FolderError(f"{path}: {option}={value!r} is not known; use true or false")
 
 
-def _read_rules(path: Path, rules: dict[str, Any], config: dict[str, Any]) -> Core:
+def _read_rules(path: Path, rules: dict[str, Any], *, config: dict[str, Any]) -> Core:
     try:
         core = Core.from_str(json.dumps(rules))
     except Exception as error:  # the library raises nothing more specific

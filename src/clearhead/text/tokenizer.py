@@ -54,7 +54,7 @@ class Tokenizer:
         }
         unknown = self._vocabulary.get(model_unknown(rules) or "", self._roles.get("unk_token"))
         self._unknown_id = None if unknown in self._control_ids else unknown
-        self._spelling = _spelling(model_vocabulary(rules), self._control_ids, self._unknown_id)
+        self._spelling = _spelling(model_vocabulary(rules), self._control_ids, unknown=self._unknown_id)
         self._lossless = is_lossless(rules, controls)
         self._templates = {1: Template.of(core, pair=False), 2: Template.of(core, pair=True)}
 
@@ -198,7 +198,7 @@ def _as_special(token: AddedToken) -> AddedToken:
 
 
 def _spelling(
-    vocabulary: Mapping[str, int], controls: frozenset[int], unknown: int | None
+    vocabulary: Mapping[str, int], controls: frozenset[int], *, unknown: int | None
 ) -> dict[int, tuple[int, ...]]:
     """What to read instead of each control token the model itself can produce: its characters one by one."""
     allowed = {token: id for token, id in vocabulary.items() if id not in controls}

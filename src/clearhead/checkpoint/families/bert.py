@@ -44,7 +44,7 @@ def config(fields: Fields) -> Config:
         heads=fields("num_attention_heads"),
         hidden=fields("intermediate_size"),
         positions=Learned(fields("max_position_embeddings")),
-        activation=fields.choice("hidden_act", ACTIVATIONS, "gelu"),
+        activation=fields.choice("hidden_act", ACTIVATIONS, default="gelu"),
         epsilon=fields("layer_norm_eps", 1e-12),
         segments=fields("type_vocab_size", 2),
         embedding_norm=True,

@@ -50,7 +50,7 @@ def positions(value: dict[str, Any], source: str) -> Positions:
     return POSITIONS[kind](**rest)
 
 
-def facts(kind: type, values: dict[str, Any], source: str) -> Any:
+def facts(kind: type, values: dict[str, Any], *, source: str) -> Any:
     """A dataclass of facts from JSON; unknown facts are refused by name."""
     known = {field.name for field in names_of(kind)}
     if unknown := sorted(set(values) - known):
@@ -66,13 +66,13 @@ def facts(kind: type, values: dict[str, Any], source: str) -> Any:
 
 def config(fields: Fields) -> Config:
     """Facts as they stand."""
-    return facts(Config, fields("facts"), fields.source)
+    return facts(Config, fields("facts"), source=fields.source)
 
 
 def head(fields: Fields, names: set[str]) -> Head | None:
     """The head as it stands."""
     value = fields("head", None)
-    return facts(Head, value, fields.source) if value else None
+    return facts(Head, value, source=fields.source) if value else None
 
 
 def fields(config: Config, head: Head | None) -> dict[str, Any]:

