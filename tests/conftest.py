@@ -11,6 +11,7 @@ install_import_hook(
     ["clearhead.model", "clearhead.tasks.classify", "clearhead.infer.model"], "beartype.beartype"
 )
 
+import csv
 import random
 from pathlib import Path
 
@@ -42,11 +43,12 @@ def reviews(tmp_path: Path) -> Path:
     """A file of 60 labelled texts that can be learned."""
     chance = random.Random(0)
     path = tmp_path / "reviews.csv"
-    lines = ["text,label"]
+    rows = [("text", "label")]
     for number in range(60):
         label = ("good", "bad")[number % 2]
         words = [*chance.choices(WORDS[10:], k=chance.randint(2, 12)), label]
         chance.shuffle(words)
-        lines.append(f"{' '.join(words)} {number},{label}")
-    path.write_text("\n".join(lines) + "\n")
+        rows.append((f"{' '.join(words)} {number}", label))
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
     return path

@@ -136,7 +136,7 @@ QUERY = "bert.encoder.layer.1.attention.self.query.weight"
         (lambda tensors: tensors | {"bert.extra": torch.zeros(1)}, "1 tensor is unknown: extra"),
         (
             lambda tensors: tensors | {QUERY: torch.zeros(3, 3)},
-            r"1 tensor is of another shape: encoder.layer.1.attention.self.query.weight is \[3, 3\]",
+            r"1 tensor is of another shape: \S+query.weight is \[3, 3\]",
         ),
         (
             lambda tensors: tensors | {"classifier.bias": torch.zeros(5)},

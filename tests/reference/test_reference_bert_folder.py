@@ -87,6 +87,14 @@ def test_a_config_without_epsilon_and_activation_means_the_published_defaults(tm
     assert_close(read(tmp_path).logits(IDS, SEGMENTS), published(model)[2])
 
 
+def test_epsilon_may_be_a_whole_number_and_the_config_may_begin_with_a_byte_order_mark(tmp_path):
+    model = save_bert(tmp_path, layer_norm_eps=1.0)
+    edit_config(tmp_path, layer_norm_eps=1)
+    file = tmp_path / "config.json"
+    file.write_text(file.read_text(), encoding="utf-8-sig")
+    assert_close(read(tmp_path).logits(IDS, SEGMENTS), published(model)[2])
+
+
 def test_no_segments_means_segment_zero(tmp_path):
     model = save_bert(tmp_path)
     assert_close(read(tmp_path).logits(np.array(IDS)), published(model, segments=[0] * len(IDS))[2])

@@ -67,10 +67,10 @@ def names_and_shapes(facts, head):
         yield f"encoder.blocks.{i}.feed_forward_norm", (WIDTH,), True
     if facts["norm_first"]:
         yield "encoder.norm", (WIDTH,), True
-    if head is not None:
+    if head is not None and head["labels"]:
         yield "head.output", (head["labels"], WIDTH), True
-        if head["dense"]:
-            yield "head.dense", (WIDTH, WIDTH), True
+    if head is not None and head["dense"]:
+        yield "head.dense", (WIDTH, WIDTH), True
 
 
 def write(folder, facts, head):
@@ -186,6 +186,14 @@ def test_a_head_pools_then_may_be_dense_then_gives_logits(tmp_path, pooling, poo
     )
 
 
+def test_a_head_without_labels_ends_at_the_pooled_vector(tmp_path):
+    write(tmp_path, PRE_NORM, {**MEAN_HEAD, "labels": 0})
+    ours = read(tmp_path)
+    np.testing.assert_allclose(ours.pooled(IDS), ours.hidden(IDS).mean(axis=0), rtol=0, atol=1e-13)
+    with pytest.raises(FolderError, match="no classification head"):
+        ours.logits(IDS)
+
+
 def test_the_activation_is_the_one_the_facts_name(tmp_path):
     for name, function in (("relu", relu), ("gelu", gelu), ("gelu_tanh", gelu_tanh)):
         write(tmp_path, {**PRE_NORM, "activation": name}, None)
@@ -245,6 +253,11 @@ def test_segments_are_refused_where_none_were_learned(tmp_path):
         ({"activation": "silu"}, None, "activation='silu'; this can be relu, gelu, gelu_tanh"),
         ({"norm_first": 1}, None, "norm_first=1; it must be of type bool"),
         ({"heads": 5}, None, "heads must divide the width"),
+        ({"causal": True}, None, "causal=True; only causal=False is computed here"),
+        ({"norm": "rms"}, None, "norm='rms'; only norm='layer'"),
+        ({"gated": True}, None, "gated=True"),
+        ({"bias": False}, None, "bias=False"),
+        ({"decoder_layers": 2}, None, "decoder_layers=2"),
         ({"norm_first": False}, None, r"does not explain: encoder\.norm\.(weight|bias)"),
         ({"embedding_norm": True}, None, r"lacks embedding\.norm\.weight, embedding\.norm\.bias"),
         ({}, {**MEAN_HEAD, "pooling": "last"}, r"head\.pooling='last'; this can be cls, mean, max"),

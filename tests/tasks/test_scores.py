@@ -59,9 +59,8 @@ def test_one_class_only_is_scored_and_undefined_is_said(right):
 
 
 def test_equal_scores_count_half():
-    found = measure(
-        np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 2.0], [0.0, 0.0]]), np.array([0, 1, 1, 0]), ("no", "yes")
-    )
+    logits = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 2.0], [0.0, 0.0]])
+    found = measure(logits, np.array([0, 1, 1, 0]), labels=("no", "yes"))
     assert found.auroc == 3.5 / 4
 
 

@@ -107,6 +107,16 @@ def test_a_token_that_only_the_configuration_calls_special_is_one(tokenizers):
     assert tokenizer.decode(tokenizer.encode(["the cat"])[0].ids) == "the cat"
 
 
+def test_an_added_token_that_only_the_configuration_calls_special_does_not_match_a_text():
+    core = gpt2()
+    core.add_tokens(["<end>"])
+    tokenizer = Tokenizer(core, {"eos_token": "<end>"})
+    (found,) = tokenizer.encode(["the <end>!"])
+    assert tokenizer.control_ids == {256, 257}
+    assert tokenizer.control_ids.isdisjoint(found.ids)
+    assert tokenizer.decode([*found.ids, 257]) == "the <end>!"
+
+
 def test_an_unknown_word_is_still_unknown(tokenizers):
     for kind in ("uncased", "cased", "words", "not_marked"):
         tokenizer = tokenizers[kind]
@@ -144,3 +154,4 @@ def test_every_listed_special_token_is_a_control_token_but_the_unknown_one(tmp_p
     names = {tokenizer.name(id) for id in tokenizer.control_ids}
     assert names == {"[PAD]", "[CLS]", "[SEP]", "[MASK]", "please", "print", "as", "is"}
     assert WORDS[tokenizer.unknown_id] == "[UNK]"
+    assert tokenizer.decode([WORDS.index("please"), WORDS.index("the"), 0]) == "the"

@@ -160,11 +160,12 @@ class Run:
                 metrics, best = self.evaluate(step)
             self.seconds = perf_counter() - start
             self.log(step, metrics)
-            if self.stopping or (step.number % settings.save_steps == 0 and step.number < steps):
+            if step.number % settings.save_steps == 0 and step.number < steps:
                 self.save(step)
             remaining = (steps - step.number) * self.seconds / step.number
             yield Progress(step, steps, tokens / moving, self.seconds, remaining, metrics, best)
             if self.stopping and step.number < steps:
+                self.save(step)
                 raise Interrupted(f"stopped after step {step.number} of {steps}; go on with --resume")
         remove_states(self.out)
 

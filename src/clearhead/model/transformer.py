@@ -1,6 +1,8 @@
 """Embedding, a stack of blocks, a head: the encoder."""
 
+from collections.abc import Callable
 from math import sqrt
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
@@ -14,6 +16,8 @@ from clearhead.model.context import Context
 from clearhead.model.heads import ClassificationHead
 from clearhead.model.layout import Batch
 from clearhead.model.positions import positions_for
+
+Made = TypeVar("Made", bound=nn.Module)
 
 
 class Embedding(nn.Module):
@@ -123,20 +127,25 @@ def initialise(module: nn.Module, config: Config, *, generator: torch.Generator)
 
 def new_transformer(config: Config, head: Head | None, *, seed: int) -> Transformer:
     """A model from nothing: the same seed gives the same weights, whatever was drawn before."""
-    with torch.device("meta"):  # torch's own initialisation would draw from the global stream
-        model = Transformer(config, head)
-    model.to_empty(device="cpu")
-    initialise(model, config, generator=torch.Generator().manual_seed(seed))
-    return model.eval()
+    return _drawn(lambda: Transformer(config, head), config, seed=seed).eval()
 
 
 def with_head(network: Transformer, head: Head, *, seed: int) -> Transformer:
-    """The same body under a new head. Its dense layer is taken over where the old head has one (BERT's
-    pooler)."""
-    new = ClassificationHead(network.config, head)
-    initialise(new, network.config, generator=torch.Generator().manual_seed(seed))
+    """The same body under a new head.
+
+    Its dense layer is taken over where the old head has one with the same pooling (BERT's pooler).
+    """
+    new = _drawn(lambda: ClassificationHead(network.config, head), network.config, seed=seed)
     old = network.head
     if new.dense and old and old.dense and old.pooling is head.pooling:
         new.dense.load_state_dict(old.dense.state_dict())
     network.head, network.head_facts = new, head
     return network
+
+
+def _drawn(make: Callable[[], Made], config: Config, *, seed: int) -> Made:
+    with torch.device("meta"):  # torch's own initialisation would draw from the global stream
+        module = make()
+    module.to_empty(device="cpu")
+    initialise(module, config, generator=torch.Generator().manual_seed(seed))
+    return module

@@ -25,6 +25,8 @@ BERT_IGNORED = ("cls.", "qa_outputs.", "embeddings.position_ids")
 
 ACTIVATIONS = {"relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh}
 POOLINGS: dict[str, Pooling] = {"cls": "cls", "mean": "mean", "max": "max"}
+# Facts that change the arithmetic in ways that are not computed here, with the value that leaves it as it is.
+PLAIN = {"norm": "layer", "causal": False, "decoder_layers": 0, "gated": False, "bias": True}
 
 
 def read(folder: str | os.PathLike[str]) -> WholeModel:
@@ -148,6 +150,11 @@ def bert_block(arrays: Mapping[str, Array], block: str) -> BlockWeights:
 
 def read_clearhead(path: Path, config: Mapping[str, Any]) -> WholeModel:
     facts = field(config, "facts", kind=dict)
+    for name, plain in PLAIN.items():
+        if facts.get(name, plain) != plain:
+            raise FolderError(
+                f"config.json has {name}={facts[name]!r}; only {name}={plain!r} is computed here"
+            )
     if "head" not in config:
         raise FolderError("config.json lacks the field 'head'; it is null for a model without one")
     head = config["head"] if config["head"] is None else field(config, "head", kind=dict)
@@ -217,11 +224,11 @@ def clearhead_block(arrays: Mapping[str, Array], block: str) -> BlockWeights:
 
 
 def head_shapes(head: Mapping[str, Any] | None, width: int) -> dict[str, Shape]:
-    if head is None:
-        return {}
-    shapes = two("head.output", field(head, "labels", kind=int), width)
-    if field(head, "dense", kind=bool):
+    shapes: dict[str, Shape] = {}
+    if head is not None and field(head, "dense", kind=bool):
         shapes |= two("head.dense", width, width)
+    if head is not None and field(head, "labels", kind=int) > 0:
+        shapes |= two("head.output", head["labels"], width)
     return shapes
 
 
@@ -230,6 +237,6 @@ def clearhead_head(arrays: Mapping[str, Array], head: Mapping[str, Any] | None) 
         return None
     return Head(
         pooling=choice("head.pooling", head.get("pooling"), choices=POOLINGS),
-        dense=affine(arrays, "head.dense") if field(head, "dense", kind=bool) else None,
-        output=affine(arrays, "head.output"),
+        dense=affine(arrays, "head.dense") if "head.dense.weight" in arrays else None,
+        output=affine(arrays, "head.output") if "head.output.weight" in arrays else None,
     )

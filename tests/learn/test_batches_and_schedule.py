@@ -1,0 +1,50 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead.errors import SettingError
+from clearhead.learn.batches import epoch_batches
+from clearhead.learn.schedule import Schedule
+
+lengths = st.lists(st.integers(1, 60), min_size=1, max_size=200)
+
+
+@given(lengths, st.integers(1, 200), st.integers(0, 3))
+def test_an_epoch_holds_each_text_once_within_the_budget(lengths, budget, epoch):
+    batches = epoch_batches(lengths, budget=budget, seed=0, epoch=epoch)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert batch and (sum(lengths[index] for index in batch) <= budget or len(batch) == 1)
+
+
+def test_the_order_follows_from_seed_and_epoch_alone():
+    lengths = [1 + number % 17 for number in range(300)]
+
+    def order(seed, epoch):
+        return epoch_batches(lengths, budget=64, seed=seed, epoch=epoch)
+
+    assert order(1, 0) == order(1, 0)
+    assert order(1, 0) != order(1, 1)
+    assert order(1, 0) != order(2, 0)
+
+
+@pytest.mark.parametrize(
+    ("steps", "warmup", "rates"),
+    [
+        (10, 4, [1 / 4, 2 / 4, 3 / 4, 1, 6 / 7, 5 / 7, 4 / 7, 3 / 7, 2 / 7, 1 / 7]),
+        (4, 0, [1, 3 / 4, 2 / 4, 1 / 4]),
+        (4, 4, [1 / 4, 2 / 4, 3 / 4, 1]),
+        (10, 0.4, [1 / 4, 2 / 4, 3 / 4, 1, 6 / 7, 5 / 7, 4 / 7, 3 / 7, 2 / 7, 1 / 7]),
+        (1, 0.1, [1]),
+    ],
+)
+def test_the_documented_rate_holds_at_every_update(steps, warmup, rates):
+    """Public report A25: the first rate is above zero, the peak is used once."""
+    schedule = Schedule.of(1.0, steps, warmup=warmup)
+    assert [schedule(step) for step in range(1, steps + 1)] == pytest.approx(rates)
+    assert rates.count(1) == 1 and min(rates) > 0
+
+
+def test_a_warmup_longer_than_the_run_is_refused():
+    with pytest.raises(SettingError, match="--warmup 20 is more than the 10 steps of this run"):
+        Schedule.of(1.0, 10, warmup=20)
