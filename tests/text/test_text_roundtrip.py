@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from text_folders import bert, byte_level, bytes_only, gpt2, unigram
-from tokenizers import AddedToken, decoders, normalizers, pre_tokenizers
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
 from clearhead.errors import DataError
 from clearhead.text import Tokenizer, train_tokenizer
@@ -94,6 +94,8 @@ SPLIT = pre_tokenizers.Split("x", "isolated")
         (with_added("<tool>", "   "), True),
         (with_added("日本"), True),
         (with_added(AddedToken("<tool>", rstrip=True)), False),
+        (with_added("é"), False),  # the library takes it for the byte E9
+        (with_part("model", models.BPE({"x": 0, "Ġ": 1}, [])), False),
         (unigram(), False),
     ],
 )
