@@ -4,6 +4,9 @@ from pathlib import Path
 
 import torch
 from transformers import BertConfig, BertForSequenceClassification, BertModel
+from transformers.utils.logging import disable_progress_bar
+
+disable_progress_bar()
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [

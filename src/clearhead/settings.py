@@ -52,7 +52,9 @@ class Making:
 class Training(Making, Reading):
     """A run that trains a classifier from a file of labelled texts."""
 
-    data: str = required("file of labelled texts: .csv, .tsv or .jsonl, also .gz; - for standard input")
+    data: Annotated[str, Parameter(allow_leading_hyphen=True)] = required(
+        "file of labelled texts: .csv, .tsv or .jsonl, also .gz; - for standard input"
+    )
     base: Annotated[str, Parameter(name="--from")] = option(
         "minilm", "model to start from: a name from `clearhead get`, a folder, or new"
     )
@@ -80,11 +82,18 @@ class Training(Making, Reading):
     eval_steps: int | None = option(None, "evaluate every so many steps; else after each epoch")
     save_steps: int = option(500, "save the state every so many steps, to go on with --resume")
     seed: int = option(0, "the same seed gives the same run")
-    resume: bool = option(False, "go on with a run that was stopped: the same command plus --resume")
-    overwrite: bool = option(False, "replace a run that is in the folder")
+    resume: Annotated[bool, Parameter(negative="")] = option(
+        False, "go on with a run that was stopped: the same command plus --resume"
+    )
+    overwrite: Annotated[bool, Parameter(negative="")] = option(False, "replace a run that is in the folder")
 
     def __post_init__(self) -> None:
         check_choices(self)
+        made = [item.name for item in fields(Making) if getattr(self, item.name) != item.default]
+        if made and self.base != "new":
+            raise SettingError(
+                f"{flag(made[0])} shapes a new model, but --from is {self.base}; use --from new"
+            )
         for name in ("epochs", "batch_tokens", "accumulate", "save_steps"):
             at_least(name, getattr(self, name), least=1)
         for name in ("max_steps", "eval_steps"):
@@ -113,10 +122,15 @@ class Asking(Reading):
         at_least("batch_tokens", self.batch_tokens, least=1)
 
 
+def flag(name: str) -> str:
+    """The flag of an option."""
+    return f"--{name.replace('_', '-')}"
+
+
 def at_least(name: str, value: float, *, least: float) -> None:
     """Refuse a number that is too small, by the name of its flag."""
     if value < least:
-        raise SettingError(f"--{name.replace('_', '-')} {value} must be at least {least}")
+        raise SettingError(f"{flag(name)} {value} must be at least {least}")
 
 
 def check_choices(settings: Any) -> None:
@@ -128,9 +142,7 @@ def check_choices(settings: Any) -> None:
         ]
         value = getattr(settings, item.name)
         if choices and value is not None and value not in choices:
-            raise SettingError(
-                f"--{item.name.replace('_', '-')} {value!r} is not one of {', '.join(choices)}"
-            )
+            raise SettingError(f"{flag(item.name)} {value!r} is not one of {', '.join(choices)}")
 
 
 def _literals(kind: Any) -> tuple[str, ...]:

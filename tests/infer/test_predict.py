@@ -56,7 +56,9 @@ def test_a_control_token_in_a_text_is_text(bert_folder):
 
 def test_common_mistakes_are_named(bert_folder, body_folder):
     model = ch.load(bert_folder)
-    with pytest.raises(DataError, match=r"takes a list of texts, not one string; write predict\(\[text\]\)"):
+    with pytest.raises(
+        DataError, match=r"one string was given where a list of texts is needed; write \[text\]"
+    ):
         model.predict("one string")
     with pytest.raises(DataError, match="text 1 is NoneType, not a string"):
         model.predict(["fine", None])

@@ -40,7 +40,11 @@ class Kind:
     training: dict[str, Any]
 
 
-ONLINE = Kind("film reviews (Rotten Tomatoes)", 1000, {"base": "minilm", "epochs": 1})
+ONLINE = Kind(
+    "film reviews (Rotten Tomatoes)",
+    1000,
+    {"base": "minilm", "epochs": 1, "dropout": 0.0, "batch_tokens": 512},
+)
 OFFLINE = Kind("reviews written for this project", 80, {"base": "new", "epochs": 20})
 
 

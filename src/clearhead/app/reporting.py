@@ -9,10 +9,8 @@ from clearhead.app.show import span
 from clearhead.explain.report import Answer, Report, most_confident_mistakes, write_report
 from clearhead.infer.evaluate import Evaluation
 from clearhead.infer.model import Model
-from clearhead.learn.run import LOG, Run
+from clearhead.learn.run import LOG, REPORT, Run
 from clearhead.tasks.scores import Metrics
-
-REPORT = "report.html"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,24 +29,25 @@ class Extras:
 
 def report(run: Run, model: Model, *, evaluation: Evaluation, extras: Extras) -> Path:
     """Write the report into the run's folder; returns its place."""
-    trained = sum(len(encoding.ids) for encoding in run.encodings)
+    lines = (run.out / LOG).read_text(encoding="utf-8").splitlines()
+    log = [json.loads(line) for line in lines]
+    trained = sum(line["tokens"] for line in log)
     network = model.loaded.network
     facts = {
         "started from": run.settings.base,
         "family": model.loaded.family.model_type,
         "parameters": f"{sum(parameter.numel() for parameter in network.parameters()):,}",
-        "learned from": f"{len(run.training):,} texts, {trained:,} tokens",
+        "learned from": f"{len(run.training):,} texts; {trained:,} tokens seen in {len(log):,} steps",
         "chosen by": f"{len(run.validation):,} validation texts, best at step {run.best_step}",
         "cut texts": f"{evaluation.truncated:,} of {evaluation.metrics.texts:,}",
     }
     tokens = sum(len(encoding.ids) for encoding in evaluation.encodings)
     timing = {
         "training": f"{span(run.seconds)}, validation included",
-        "speed": f"{trained * run.settings.epochs / max(run.seconds, 1e-9):,.0f} tokens a second",
+        "speed": f"{trained / max(run.seconds, 1e-9):,.0f} tokens a second",
         "evaluation": f"{evaluation.seconds:.1f} s",
         "evaluation speed": f"{tokens / max(evaluation.seconds, 1e-9):,.0f} tokens a second",
     }
-    lines = (run.out / LOG).read_text(encoding="utf-8").splitlines()
     assert model.task
     results = model.task.results(evaluation.logits, evaluation.encodings)
     path = run.out / REPORT
@@ -61,7 +60,7 @@ def report(run: Run, model: Model, *, evaluation: Evaluation, extras: Extras) ->
             metrics_of=extras.metrics_of,
             baseline=extras.baseline,
             baseline_name=extras.baseline_name,
-            log=[json.loads(line) for line in lines],
+            log=log,
             mistakes=most_confident_mistakes(evaluation.rows, results),
             answers=list(extras.answers),
             answers_source=extras.answers_source,

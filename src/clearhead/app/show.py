@@ -229,6 +229,7 @@ def pairs(values: Mapping[str, Any], *, as_json: bool) -> None:
 def info(model: str, *, as_json: bool) -> None:
     """Facts and sizes of a folder or of an architecture by name."""
     from clearhead.checkpoint.architectures import ARCHITECTURES
+    from clearhead.checkpoint.families import FAMILIES
     from clearhead.infer.model import load
     from clearhead.model.config import sizes
 
@@ -245,7 +246,8 @@ def info(model: str, *, as_json: bool) -> None:
     size = sizes(config, head, context=context)
     costs = asdict(size) | {"weight_bytes": size.weight_bytes, "training_bytes": size.training_bytes}
     if plain(as_json):
-        emit(facts | {"facts": asdict(config), "head": asdict(head) if head else None, "sizes": costs})
+        said = FAMILIES["clearhead"].fields(config, head) or {}
+        emit(facts | {"facts": said["facts"], "head": said["head"], "sizes": costs})
         return
     lines = {name: value for name, value in facts.items() if value}
     stack = (

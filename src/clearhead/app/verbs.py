@@ -14,10 +14,17 @@ from clearhead.settings import Asking, Training
 
 Settings = Annotated[Training, Parameter(name="*")]
 Ask = Annotated[Asking, Parameter(name="*")]
-Json = Annotated[bool, Parameter(help="print JSON also on a terminal")]
-File = Annotated[str | None, Parameter(help="file of texts, one a row; - for standard input")]
-Texts = Annotated[list[str] | None, Parameter(name="--text", help="a text; may be given several times")]
-Data = Annotated[str, Parameter(help="file of labelled texts")]
+Json = Annotated[bool, Parameter(negative="", help="print JSON also on a terminal")]
+File = Annotated[
+    str | None, Parameter(help="file of texts, one a row; - for standard input", allow_leading_hyphen=True)
+]
+Texts = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--text", negative="", allow_leading_hyphen=True, help="a text; may be given several times"
+    ),
+]
+Data = Annotated[str, Parameter(help="file of labelled texts", allow_leading_hyphen=True)]
 ASK = Asking()
 
 
@@ -27,7 +34,6 @@ def train_classify(settings: Settings) -> int:
     from clearhead.app.reporting import report_of_run
     from clearhead.learn.run import Run
 
-    show.say(f"reading {settings.data}")
     run = Run(settings)
     show.training(run)
     show.trained(run, report_of_run(run))
@@ -129,7 +135,7 @@ def demo(
     *,
     out: Annotated[str, Parameter(help="folder of the run")] = "runs/demo",
     offline: Annotated[
-        bool, Parameter(help="no network: a small file of reviews, a model from nothing")
+        bool, Parameter(negative="", help="no network: a small file of reviews, a model from nothing")
     ] = False,
 ) -> int:
     """Train, evaluate and report on real film reviews in a few minutes (fetches about 100 MB once)."""

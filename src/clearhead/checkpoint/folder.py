@@ -6,6 +6,7 @@ beside their place and then moved there, so that a reader never meets half a fil
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from clearhead.model.transformer import Transformer
 from clearhead.text.tokenizer import Tokenizer
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+UMASK = os.umask(0)
+os.umask(UMASK)  # there is no way to read it without setting it
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,10 @@ def write_folder(folder: str | Path, loaded: Loaded) -> None:
     values["dtype"] = "float32"
     ours = {name: tensor.float() for name, tensor in network.state_dict().items()}
     tensors = family.to_published(ours, prefixed=bool(loaded.labels))
-    loaded.tokenizer.write(folder)
+    with tempfile.TemporaryDirectory(prefix=".part-", dir=folder) as part:
+        loaded.tokenizer.write(part)
+        for file in Path(part).iterdir():
+            file.replace(folder / file.name)
     with moved_into_place(folder / WEIGHTS) as path:
         save_file(tensors, path, metadata={"format": "pt"})
     write_json(folder / CONFIG, values)
@@ -163,6 +169,7 @@ def moved_into_place(path: Path) -> Iterator[Path]:
         yield beside
         with beside.open("rb+") as file:
             os.fsync(file.fileno())
+        beside.chmod(0o666 & ~UMASK)  # safetensors writes files that only their owner may read
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

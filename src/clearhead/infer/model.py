@@ -126,7 +126,7 @@ def packed(encodings: Sequence[Encoding]) -> Batch:
 def check_texts(texts: Sequence[str]) -> Sequence[str]:
     """Refuse what is often passed by mistake: one string, or something that is no string."""
     if isinstance(texts, str):
-        raise DataError("predict takes a list of texts, not one string; write predict([text])")
+        raise DataError("one string was given where a list of texts is needed; write [text]")
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(f"text {number} is {type(text).__name__}, not a string")

@@ -24,7 +24,7 @@ from clearhead.tasks.classify import Classification
 from clearhead.tasks.examples import encode_rows
 from clearhead.tasks.scores import Metrics
 
-SETTINGS, LOG = "settings.json", "metrics.jsonl"
+SETTINGS, LOG, REPORT = "settings.json", "metrics.jsonl", "report.html"
 FREE = ("resume", "overwrite")  # settings that do not change the run
 
 
@@ -119,7 +119,13 @@ class Run:
 
         training = rows(s.data)
         if s.validation:
-            return training, rows(s.validation), notes
+            validation = rows(s.validation)
+            known = {row.text for row in training}
+            if both := sum(row.text in known for row in validation):
+                notes.append(
+                    f"{both} of {len(validation)} validation texts stand among the training texts too"
+                )
+            return training, validation, notes
         training, twice = without_duplicates(training)
         if twice.dropped:
             other = f", {twice.contradicting} of them with another label" if twice.contradicting else ""
@@ -175,7 +181,7 @@ class Run:
             return
         self.out.mkdir(parents=True, exist_ok=True)
         remove_states(self.out)
-        for name in (WEIGHTS, CONFIG, LOG):
+        for name in (WEIGHTS, CONFIG, LOG, REPORT):
             (self.out / name).unlink(missing_ok=True)
         chosen = {name: value for name, value in asdict(self.settings).items() if name not in FREE}
         resolved = {
@@ -224,15 +230,17 @@ class Run:
 
     def save(self, step: Step) -> None:
         """Save the state, to go on from here."""
-        standing = Standing(step.number, self.best, self.best_step, self.seconds, fingerprint(self.training))
+        standing = Standing(
+            step.number, self.best, self.best_step, self.seconds, fingerprint(self.training + self.validation)
+        )
         save_state(self.out, self.trainer, standing=standing)
 
     def restore(self) -> None:
         """Go on from the newest state; log lines after it are dropped."""
         standing = load_state(self.out, self.trainer)
-        if standing.data != fingerprint(self.training):
+        if standing.data != fingerprint(self.training + self.validation):
             raise ClearheadError(
-                f"--resume: {self.settings.data} has changed since the run began; use --overwrite"
+                "--resume: the texts have changed since the run began; start again with --overwrite"
             )
         self.best, self.best_step, self.seconds = standing.best, standing.best_step, standing.seconds
         lines = (self.out / LOG).read_text(encoding="utf-8").splitlines(keepends=True)

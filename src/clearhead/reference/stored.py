@@ -86,7 +86,7 @@ class Tensors:
         """Exactly these arrays, in float64. Names that start with one of `ignored` may be there unread.
 
         Raises FolderError naming the tensors that are missing, unknown, of another shape, or of a number
-        format that NumPy does not have (bfloat16).
+        format that is not read.
         """
         missing = [name for name in shapes if name not in self._stored]
         if missing:
@@ -107,13 +107,27 @@ class Tensors:
     def _array(self, name: str) -> Array:
         stored = self._stored[name]
         kind = self._open.get_slice(stored).get_dtype()
+        if kind == "BF16":
+            return self._bfloat16(stored)
         if kind not in READABLE:
-            kind = "bfloat16" if kind == "BF16" else kind
             raise FolderError(
                 f"{self._file} stores {stored} as {kind}, which NumPy cannot read; "
                 f"save the model as one of {', '.join(READABLE.values())}"
             )
         return self._open.get_tensor(stored).astype(np.float64)
+
+    def _bfloat16(self, stored: str) -> Array:
+        """NumPy has no bfloat16, but it is the upper half of a float32: read the bytes and put zeros below.
+
+        The file is 8 bytes with the length of a JSON header, the header, and the tensors' bytes.
+        """
+        with self._file.open("rb") as file:
+            start = int.from_bytes(file.read(8), "little")
+            entry = json.loads(file.read(start))[stored]
+            first, end = entry["data_offsets"]
+            file.seek(8 + start + first)
+            halves = np.frombuffer(file.read(end - first), dtype="<u2")
+        return (halves.astype(np.uint32) << 16).view(np.float32).astype(np.float64).reshape(entry["shape"])
 
 
 def two(name: str, *weight: int) -> dict[str, Shape]:
