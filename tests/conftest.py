@@ -7,9 +7,7 @@ os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 from jaxtyping import install_import_hook
 
 # Shapes are types at the boundary of these folders; here, and only here, they are checked while running.
-install_import_hook(
-    ["clearhead.model", "clearhead.tasks.classify", "clearhead.infer.model"], "beartype.beartype"
-)
+install_import_hook(["clearhead.model", "clearhead.tasks.classify"], "beartype.beartype")
 
 import csv
 import random

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -134,7 +135,7 @@ def test_ids_moved_in_saving_are_seen(model, monkeypatch):
 
     def forgetful(self, folder):
         plain(self, folder)
-        path = folder / "tokenizer.json"
+        path = Path(folder) / "tokenizer.json"
         rules = json.loads(path.read_text())
         vocabulary = rules["model"]["vocab"]
         vocabulary["good"], vocabulary["bad"] = vocabulary["bad"], vocabulary["good"]

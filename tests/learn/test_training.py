@@ -153,7 +153,7 @@ def test_resuming_with_other_settings_or_data_is_refused(body_folder, reviews, t
     with pytest.raises(SettingError, match=r"--resume goes on with the same settings, but epochs was 2"):
         Run(settings(reviews, body_folder, out, resume=True, epochs=3))
     reviews.write_text(reviews.read_text().replace(",good", ",bad", 1))
-    with pytest.raises(ClearheadError, match="has changed since the run began"):
+    with pytest.raises(ClearheadError, match="the texts have changed since the run began"):
         Run(settings(reviews, body_folder, out, resume=True))
 
 
