@@ -34,19 +34,19 @@ def report(run: Run, model: Model, *, evaluation: Evaluation, extras: Extras) ->
     trained = sum(line["tokens"] for line in log)
     network = model.loaded.network
     facts = {
-        "started from": run.settings.base,
-        "family": model.loaded.family.model_type,
-        "parameters": f"{sum(parameter.numel() for parameter in network.parameters()):,}",
-        "learned from": f"{len(run.training):,} texts; {trained:,} tokens seen in {len(log):,} steps",
-        "chosen by": f"{len(run.validation):,} validation texts, best at step {run.best_step}",
-        "cut texts": f"{evaluation.truncated:,} of {evaluation.metrics.texts:,}",
+        "Started from": run.settings.base,
+        "Family": model.loaded.family.model_type,
+        "Parameters": f"{sum(parameter.numel() for parameter in network.parameters()):,}",
+        "Learned from": f"{len(run.training):,} texts; {trained:,} tokens seen in {len(log):,} steps",
+        "Chosen by": f"{len(run.validation):,} validation texts, best at step {run.best_step}",
+        "Texts cut": f"{evaluation.truncated:,} of {evaluation.metrics.texts:,}",
     }
     tokens = sum(len(encoding.ids) for encoding in evaluation.encodings)
     timing = {
-        "training": f"{span(run.seconds)}, validation included",
-        "speed": f"{trained / max(run.seconds, 1e-9):,.0f} tokens a second",
-        "evaluation": f"{evaluation.seconds:.1f} s",
-        "evaluation speed": f"{tokens / max(evaluation.seconds, 1e-9):,.0f} tokens a second",
+        "Training": f"{span(run.seconds)}, validation included",
+        "Speed": f"{trained / max(run.seconds, 1e-9):,.0f} tokens a second",
+        "Evaluation": f"{evaluation.seconds:.1f} s",
+        "Evaluation speed": f"{tokens / max(evaluation.seconds, 1e-9):,.0f} tokens a second",
     }
     assert model.task
     results = model.task.results(evaluation.logits, evaluation.encodings)
@@ -66,7 +66,7 @@ def report(run: Run, model: Model, *, evaluation: Evaluation, extras: Extras) ->
             answers_source=extras.answers_source,
             facts=facts,
             timing=timing,
-            machine=machine(),
+            machine={name: value for name, value in machine().items() if name != "cache"},
             settings=asdict(run.settings),
             notes=run.notes,
             next_steps=list(extras.next_steps),

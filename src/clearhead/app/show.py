@@ -3,7 +3,7 @@
 import json
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -158,22 +158,25 @@ def score_tables(metrics: Metrics) -> None:
         out.print(matrix)
 
 
-def results(found: Iterable[tuple[Row, Result]], *, as_json: bool) -> None:
+def results(found: Sequence[tuple[Row, Result]], *, as_json: bool) -> None:
     """One result a text: a JSON line, or a row of a table."""
-    cut = 0
-    table = Table("label", Column("score", justify="right"), "text", expand=False)
-    for row, result in found:
-        cut += result.dropped > 0
-        if plain(as_json):
+    if plain(as_json):
+        for row, result in found:
             emit({"text": row.text, **asdict(result)})
-        else:
-            score = "" if result.score is None else percent(result.score)
-            short = " ".join(row.text.split())
-            table.add_row(Text(result.label or "(skipped)"), score, Text(short[:300]))
-    if not plain(as_json):
-        out.print(table)
-    if cut:
+    else:
+        result_table(found)
+    if cut := sum(result.dropped > 0 for _, result in found):
         say(f"note: {cut} texts are longer than the model takes and were cut (see dropped)")
+
+
+def result_table(found: Sequence[tuple[Row, Result]]) -> None:
+    """Results for a terminal."""
+    table = Table("label", Column("score", justify="right"), "text")
+    for row, result in found:
+        score = "" if result.score is None else percent(result.score)
+        short = " ".join(row.text.split())
+        table.add_row(Text(result.label or "(skipped)"), score, Text(short[:300]))
+    out.print(table)
 
 
 def percent(score: float) -> str:
