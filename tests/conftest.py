@@ -6,8 +6,13 @@ os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 from jaxtyping import install_import_hook
 
+SHAPED = [
+    "model." + name for name in "attention block context heads kernels layout positions transformer".split()
+]
+SHAPED.append("tasks.classify")
+
 # Shapes are types at the boundary of these folders; here, and only here, they are checked while running.
-install_import_hook(["clearhead.model", "clearhead.tasks.classify"], "beartype.beartype")
+install_import_hook([f"clearhead.{name}" for name in SHAPED], "beartype.beartype")
 
 import csv
 import random

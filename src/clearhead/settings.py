@@ -2,6 +2,7 @@
 verb."""
 
 from dataclasses import MISSING, dataclass, field, fields
+from os import PathLike
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from cyclopts import Parameter
@@ -40,17 +41,17 @@ class Reading:
 class Making:
     """The architecture of a model made from nothing (`--from new`)."""
 
-    layers: int = option(2, "blocks of a new model")
-    width: int = option(128, "numbers that stand for one token")
-    heads: int = option(4, "attention heads of each block")
-    hidden: int = option(512, "width of the feed-forward network")
-    vocab: int = option(4000, "most tokens of a new tokenizer")
-    lowercase: bool = option(True, "whether a new tokenizer lower-cases texts")
+    layers: int = option(2, "new model: blocks")
+    width: int = option(128, "new model: numbers that stand for one token")
+    heads: int = option(4, "new model: attention heads of each block")
+    hidden: int = option(512, "new model: width of the feed-forward network")
+    vocab: int = option(4000, "new model: most tokens of its tokenizer")
+    lowercase: bool = option(True, "new model: whether its tokenizer lower-cases texts")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training(Making, Reading):
-    """A run that trains a classifier from a file of labelled texts."""
+class Learning:
+    """What a run learns from, where it goes, and how it learns."""
 
     data: Annotated[str, Parameter(allow_leading_hyphen=True)] = required(
         "file of labelled texts: .csv, .tsv or .jsonl, also .gz; - for standard input"
@@ -63,7 +64,7 @@ class Training(Making, Reading):
         None, "file to choose the best model by; else a tenth of the data, by seed"
     )
     pooling: Literal["cls", "mean", "max"] | None = option(
-        None, "how a text becomes one vector; else as published"
+        None, "how a text becomes one vector; else as the family is published"
     )
     epochs: int = option(3, "times each text is seen")
     max_steps: int | None = option(None, "stop after this many steps")
@@ -87,6 +88,11 @@ class Training(Making, Reading):
     )
     overwrite: Annotated[bool, Parameter(negative="")] = option(False, "replace a run that is in the folder")
 
+
+@dataclass(frozen=True, kw_only=True)
+class Training(Making, Reading, Learning):
+    """A run that trains a classifier from a file of labelled texts."""
+
     def __post_init__(self) -> None:
         check_choices(self)
         made = [item.name for item in fields(Making) if getattr(self, item.name) != item.default]
@@ -94,15 +100,15 @@ class Training(Making, Reading):
             raise SettingError(
                 f"{flag(made[0])} shapes a new model, but --from is {self.base}; use --from new"
             )
-        for name in ("epochs", "batch_tokens", "accumulate", "save_steps"):
+        for name in ("epochs", "batch_tokens", "accumulate", "save_steps", "vocab"):
             at_least(name, getattr(self, name), least=1)
         for name in ("max_steps", "eval_steps"):
             if getattr(self, name) is not None:
                 at_least(name, getattr(self, name), least=1)
         for name in ("warmup", "weight_decay", "seed"):
             at_least(name, getattr(self, name), least=0)
-        if self.max_grad_norm <= 0:
-            raise SettingError(f"--max-grad-norm {self.max_grad_norm} must be above 0")
+        if not 0 < self.max_grad_norm < 2**63:
+            raise SettingError(f"--max-grad-norm {self.max_grad_norm} must be a number above 0")
         if self.learning_rate is not None and not 0 < self.learning_rate < 1:
             raise SettingError(f"--learning-rate {self.learning_rate} must be above 0 and below 1")
         if self.dropout is not None and not 0 <= self.dropout < 1:
@@ -129,7 +135,7 @@ def flag(name: str) -> str:
 
 def at_least(name: str, value: float, *, least: float) -> None:
     """Refuse a number that is too small, by the name of its flag."""
-    if value < least:
+    if not least <= value < 2**63:
         raise SettingError(f"{flag(name)} {value} must be at least {least}")
 
 
@@ -162,4 +168,6 @@ def made(kind: type, values: dict[str, Any]) -> Any:
     for item in fields(kind):
         if item.default is MISSING and item.name not in values:
             raise SettingError(f"the option {item.name!r} is missing: {item.metadata['help']}")
-    return kind(**values)
+    return kind(
+        **{name: str(value) if isinstance(value, PathLike) else value for name, value in values.items()}
+    )

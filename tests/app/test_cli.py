@@ -131,6 +131,7 @@ def test_a_broken_promise_is_exit_status_one(run, bert_folder, monkeypatch):
         (["predict", "{body}", "--text", "x"], "has no labels yet; train it"),
         (["evaluate", "{model}", "--data", "{data}"], "is not one the model was trained on"),
         (["evaluate", "{data}", "--data", "{data}"], "is not a folder"),
+        (["predict", "{model}", "my house is red"], "to ask about a text, write --text"),
         (["verify", "nowhere"], "there is no folder or model"),
         (["get", "nothing-like-it"], "nothing is called 'nothing-like-it'"),
         (["info", "bert-bas"], "bert-bas"),
@@ -186,7 +187,7 @@ def test_a_text_that_is_too_long_is_counted_or_refused(run, bert_folder, tmp_pat
     data.write_text("fine\n" + "soup " * 50 + "\n")
     cut = run("predict", bert_folder, data)
     assert [json.loads(line)["dropped"] for line in cut.out.splitlines()] == [0, 20]
-    assert "1 texts are longer than the model takes" in cut.err
+    assert "longer than the model takes, and cut (see dropped): 1 of 2 texts" in cut.err
     line = refused(run("predict", bert_folder, data, "--long", "error"))
     assert "texts.txt, row 2: the text has 52 tokens, the model takes 32" in line
 
@@ -214,6 +215,19 @@ def test_the_first_transformers_have_about_the_printed_size(run):
     base = json.loads(run("info", "transformer-base").out)["sizes"]["parameters"]
     big = json.loads(run("info", "transformer-big").out)["sizes"]["parameters"]
     assert base == pytest.approx(65e6, rel=0.04) and big == pytest.approx(213e6, rel=0.04)
+
+
+def test_the_demo_replaces_nothing_but_a_demo(run, bert_folder, tmp_path):
+    result = run("demo", "--offline", "--out", bert_folder)
+    assert result.status == 2 and "is not empty; give another --out" in result.err
+    (tmp_path / "new-data").mkdir()
+    result = run("demo", "--offline", "--out", tmp_path / "new")
+    assert result.status == 2 and "is not a demo's; give another --out" in result.err
+
+
+def test_a_place_that_cannot_be_written_is_one_line(run, reviews):
+    result = run("train", "classify", "--data", reviews, "--out", reviews / "x", *SMALL)
+    assert result.status == 2 and "Traceback" not in result.err
 
 
 def test_env_tells_versions_and_no_secret(run, monkeypatch):

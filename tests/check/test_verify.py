@@ -21,6 +21,9 @@ def failed(model):
     return [finding.law for finding in ch.verify(model) if finding.verdict is Verdict.FAIL]
 
 
+EQUATIONS = "the model equals the equations in NumPy, read from the folder on their own (float64)"
+
+
 @pytest.fixture
 def model(bert_folder):
     return ch.load(bert_folder)
@@ -29,7 +32,7 @@ def model(bert_folder):
 def test_a_good_model_keeps_every_promise(model):
     findings = ch.verify(model)
     assert not [finding for finding in findings if finding.verdict is Verdict.FAIL]
-    assert len(findings) == 9
+    assert len(findings) == 10
     assert [f.law for f in findings if f.verdict is Verdict.NOT_PROMISED] == [
         "decoding gives the text back, character for character"
     ]
@@ -70,9 +73,7 @@ def test_a_shifted_position_is_seen(model, monkeypatch):
         return replace(layout, positions=(layout.positions + 1).clamp(max=31))
 
     monkeypatch.setattr(Layout, "of", shifted)
-    assert failed(model) == [
-        "the model equals the equations in NumPy, read from the folder on their own (float64)"
-    ]
+    assert EQUATIONS in failed(model)
 
 
 def test_a_swapped_name_is_seen(bert_folder, monkeypatch):
@@ -84,9 +85,7 @@ def test_a_swapped_name_is_seen(bert_folder, monkeypatch):
             rule = replace(rule, published=(query, value, key))
         rules.append(rule)
     monkeypatch.setitem(FAMILIES, "bert", replace(family, rules=tuple(rules)))
-    assert failed(ch.load(bert_folder)) == [
-        "the model equals the equations in NumPy, read from the folder on their own (float64)"
-    ]
+    assert EQUATIONS in failed(ch.load(bert_folder))
 
 
 def test_a_field_read_wrongly_is_seen(bert_folder, monkeypatch):
@@ -189,3 +188,52 @@ def test_a_lossless_tokenizer_that_loses_text_is_seen(reviews, tmp_path, monkeyp
     plain = Tokenizer.decode
     monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: plain(self, ids).replace(" ,", ","))
     assert failed(model) == ["decoding gives the text back, character for character"]
+
+
+LAW = "predict answers what the equations answer, label by label (float32, within 2e-5)"
+
+
+def test_answers_in_the_wrong_order_are_seen(model, monkeypatch):
+    plain = Model.logits
+    monkeypatch.setattr(Model, "logits", lambda self, given, **more: plain(self, given, **more).roll(1, 0))
+    assert LAW in failed(model)
+
+
+def test_labels_put_into_the_wrong_words_are_seen(bert_folder, monkeypatch):
+    monkeypatch.setattr("clearhead.checkpoint.folder.label_names", lambda *a, **k: ("good", "fine", "bad"))
+    assert LAW in failed(ch.load(bert_folder))
+
+
+def test_a_text_cut_at_the_wrong_end_is_seen(model, monkeypatch):
+    plain = Tokenizer.encode
+
+    def backwards(self, texts, *, limit=None, long="truncate"):
+        found = plain(self, texts)
+        if limit is None:
+            return found
+        return [
+            replace(e, ids=e.ids[-limit:], segments=e.segments[-limit:], dropped=max(0, len(e.ids) - limit))
+            for e in found
+        ]
+
+    monkeypatch.setattr(Tokenizer, "encode", backwards)
+    assert LAW in failed(model)
+
+
+def test_segments_that_are_ignored_are_seen(model, monkeypatch):
+    segments = model.loaded.network.embedding.segments
+    segments.forward = lambda kinds: torch.nn.functional.embedding(torch.zeros_like(kinds), segments.weight)
+    found = failed(model)
+    assert "the model equals the equations in NumPy, read from the folder on their own (float64)" in found
+
+
+def test_a_kernel_that_is_wrong_for_long_texts_only_is_seen(model, monkeypatch):
+    def wrong(layout, *, queries, keys, values, scale, drop=None):
+        whole = grouped(layout, queries=queries, keys=keys, values=values, scale=scale, drop=drop)
+        for rows, length in zip(layout.slices, layout.lengths, strict=True):
+            if length > 31:
+                whole[rows] *= 1.001
+        return whole
+
+    monkeypatch.setattr("clearhead.model.context.kernel_for", lambda device: wrong)
+    assert "the packed kernel equals the textbook's attention (float64)" in failed(model)

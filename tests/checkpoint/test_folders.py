@@ -165,6 +165,12 @@ def test_a_tensor_that_is_missing_unknown_or_misshapen_is_named(bert_folder, cha
         ({"hidden_size": "wide"}, "config.json"),
         ({"architectures": ["BertForTokenClassification"]}, "BertForTokenClassification.* is not supported"),
         ({"id2label": {"0": "a", "1": "b", "9": "c"}}, "id2label has no entry '2'"),
+        ({"id2label": {"0": "a", "1": "a", "2": "c"}}, "id2label gives two labels one name: a, a, c"),
+        ({"id2label": ["a", "b", "c"]}, "id2label is list, not a table of names"),
+        ({"problem_type": "regression"}, "problem_type='regression' is not supported"),
+        ({"num_hidden_layers": 3.0}, "layers=3.0 must be a whole number of at least 1"),
+        ({"layer_norm_eps": "1e-12"}, "epsilon='1e-12' must be a number of at least 0"),
+        ({"max_position_embeddings": -1}, "positions=-1 must be a whole number of at least 1"),
         ({"num_hidden_layers": 4}, "16 tensors are missing"),
         ({"num_hidden_layers": 2}, "16 tensors are unknown"),
     ],
@@ -173,6 +179,38 @@ def test_a_field_that_cannot_be_honoured_is_refused_by_name(bert_folder, changes
     edit_config(bert_folder, **changes)
     with pytest.raises(FolderError, match=message):
         read_folder(bert_folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda tensor: tensor * float("nan"), "holds numbers that are not finite"),
+        (
+            lambda tensor: tensor.to(torch.int32),
+            r"no floating-point kind: \S+query.weight \(torch.int32\)",
+        ),
+    ],
+)
+def test_weights_that_are_no_finite_fractions_are_refused(bert_folder, change, message):
+    edit_tensors(bert_folder, lambda tensors: tensors | {QUERY: change(tensors[QUERY])})
+    with pytest.raises(FolderError, match=message):
+        read_folder(bert_folder)
+
+
+def test_a_tensor_under_two_names_is_refused(bert_folder):
+    plain = QUERY.removeprefix("bert.")
+    edit_tensors(bert_folder, lambda tensors: tensors | {plain: tensors[QUERY].clone()})
+    with pytest.raises(FolderError, match="tensors are there under two names"):
+        read_folder(bert_folder)
+
+
+def test_a_loaded_model_is_its_own_whatever_happens_to_the_file(bert_folder):
+    model = ch.load(bert_folder)
+    before = model.predict(TEXTS)
+    with (bert_folder / WEIGHTS).open("rb+") as file:
+        file.seek(2000)
+        file.write(bytes(20000))
+    assert model.predict(TEXTS) == before
 
 
 def test_an_unknown_field_is_named_once_and_harmless_ones_are_not(bert_folder):

@@ -69,7 +69,7 @@ def test_texts_alone_cannot_be_trained_on(write, refusal):
     said = refusal(write("a.txt", "great\nbad\n"))
     assert said == (
         "a.txt: no column 'label' or 'sentiment'; found 'text'; "
-        "give a file which has a label in each row (CSV, TSV or JSONL)"
+        "plain text holds no labels; where it is a table, say so with --format csv, tsv or jsonl"
     )
     assert "found none" in refusal(write("a.jsonl", "{}\n"))
 

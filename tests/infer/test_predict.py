@@ -66,6 +66,11 @@ def test_common_mistakes_are_named(bert_folder, body_folder):
         ch.load(body_folder).predict(["fine"])
 
 
+def test_an_iterator_of_texts_is_read_once(bert_folder):
+    model = ch.load(bert_folder)
+    assert model.predict(text for text in ["fine", "bad"]) == model.predict(["fine", "bad"])
+
+
 def test_vectors_do_not_depend_on_neighbours(body_folder):
     model = ch.load(body_folder)
     texts = ["fine", "a very long and slow film", "soup"]

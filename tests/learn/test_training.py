@@ -11,7 +11,7 @@ from torch.nn.utils import clip_grad_norm_
 from transformers import BertForSequenceClassification
 
 import clearhead as ch
-from clearhead.errors import ClearheadError, DataError, Interrupted, SettingError
+from clearhead.errors import ClearheadError, DataError, FolderError, Interrupted, SettingError
 from clearhead.learn.run import Run
 from clearhead.settings import Training
 
@@ -82,7 +82,7 @@ def test_a_run_learns_saves_its_best_model_and_tells_how_it_went(body_folder, re
     evaluated = [p for p in progress if p.metrics]
     assert len(evaluated) == 15
     best = max(p.metrics.accuracy for p in evaluated)
-    first_best = next(p for p in evaluated if p.metrics.accuracy == best)
+    first_best = min((p for p in evaluated if p.metrics.accuracy == best), key=lambda p: p.metrics.loss)
     assert first_best.best and [p for p in evaluated if p.best][-1] is first_best
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [p.step.number for p in progress]
@@ -176,6 +176,9 @@ def test_a_folder_whose_content_could_be_lost_is_refused(body_folder, reviews, t
     with pytest.raises(SettingError, match="--resume to go on, --overwrite to replace it, or another --out"):
         Run(settings(reviews, body_folder, tmp_path / "run", epochs=1))
     list(Run(settings(reviews, body_folder, tmp_path / "run", epochs=1, overwrite=True)))
+    (tmp_path / "run" / "report.html").write_text("")
+    with pytest.raises(SettingError, match="its run is finished, or was"):
+        Run(settings(reviews, body_folder, tmp_path / "run", epochs=1, resume=True))
 
 
 def test_nothing_is_written_when_a_run_cannot_start(body_folder, reviews, tmp_path):
@@ -269,3 +272,45 @@ def test_an_unknown_option_or_task_is_named_with_the_nearest():
         ch.train("classify", data="x", out="y", metric="best")
     with pytest.raises(SettingError, match="--epochs 0 must be at least 1"):
         ch.train("classify", data="x", out="y", epochs=0)
+
+
+def test_a_run_that_diverges_says_so_and_keeps_the_best_model(body_folder, reviews, tmp_path):
+    run = Run(settings(reviews, body_folder, tmp_path / "run"))
+    for number, _ in enumerate(run):
+        if number == 8:
+            break
+    with torch.no_grad():
+        run.trainer.network.head.output.weight.fill_(float("inf"))
+    with pytest.raises(ClearheadError, match=r"not finite at step 10 .*lower --learning-rate"):
+        list(run.trainer.run())
+
+
+def test_a_settings_file_of_another_program_is_no_run(body_folder, reviews, tmp_path):
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / "settings.json").write_text('{"editor.fontSize": 14}')
+    with pytest.raises(SettingError, match="is not a run of this program"):
+        Run(settings(reviews, body_folder, out, overwrite=True))
+
+
+@pytest.mark.parametrize("name", ["warmup", "weight_decay", "max_grad_norm", "learning_rate", "dropout"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
+def test_numbers_that_are_no_numbers_are_refused_by_name(name, value):
+    with pytest.raises(SettingError, match="--" + name.replace("_", "-")):
+        settings("data.csv", "minilm", "out", **{name: value})
+
+
+def test_a_broken_state_is_named(body_folder, reviews, tmp_path):
+    out = tmp_path / "run"
+    stopped(Run(settings(reviews, body_folder, out)), 3)
+    (out / "state-backup").mkdir()
+    (state,) = out.glob("state-[0-9]*")
+    (state / "state.json").write_text("{")
+    with pytest.raises(FolderError, match="is broken or of another model"):
+        Run(settings(reviews, body_folder, out, resume=True))
+
+
+def test_a_run_may_be_moved_and_resumed(body_folder, reviews, tmp_path):
+    stopped(Run(settings(reviews, body_folder, tmp_path / "here")), 3)
+    (tmp_path / "here").rename(tmp_path / "there")
+    assert list(Run(settings(reviews, body_folder, tmp_path / "there", resume=True)))

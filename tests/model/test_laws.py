@@ -31,6 +31,7 @@ CONFIG = Config(
 SHAPES = [
     CONFIG,
     replace(CONFIG, positions=Learned(64), norm_first=True, activation=Activation.GELU_TANH),
+    replace(CONFIG, width=20, hidden=33, activation=Activation.GELU_TANH),
     replace(
         CONFIG, width=384, hidden=1536, heads=12, activation=Activation.GELU, embedding_norm=True, segments=2
     ),
@@ -42,7 +43,7 @@ def bits(tensor: torch.Tensor) -> bytes:
     return tensor.detach().numpy().tobytes()
 
 
-@pytest.mark.parametrize("config", SHAPES, ids=["after", "before", "wide"])
+@pytest.mark.parametrize("config", SHAPES, ids=["after", "before", "odd", "wide"])
 @pytest.mark.parametrize("pooling", Pooling)
 def test_a_neighbour_changes_no_bit(config, pooling):
     model = new_transformer(config, Head(3, pooling, dense=pooling is Pooling.CLS), seed=0)
@@ -61,7 +62,7 @@ def test_a_neighbour_changes_no_bit(config, pooling):
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2, 3, 4])
 def test_a_neighbour_changes_no_bit_whatever_the_number_of_threads(threads):
-    model = new_transformer(SHAPES[2], Head(2), seed=0)
+    model = new_transformer(SHAPES[3], Head(2), seed=0)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -186,7 +187,7 @@ def test_dropout_drops_its_share_and_keeps_the_mean():
     assert torch.equal(Dropout(torch.Generator(), rate=0.0)(x, 0.3), x)
 
 
-@pytest.mark.parametrize("config", SHAPES, ids=["after", "before", "wide"])
+@pytest.mark.parametrize("config", SHAPES, ids=["after", "before", "odd", "wide"])
 @pytest.mark.parametrize("head", [None, Head(0), Head(4, Pooling.MEAN, dense=False), Head(3)])
 def test_sizes_from_facts_are_those_of_the_model(config, head):
     model = new_transformer(config, head, seed=0)

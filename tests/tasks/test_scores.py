@@ -67,3 +67,8 @@ def test_equal_scores_count_half():
 def test_a_loss_stays_finite_for_wide_logits():
     found = measure(np.array([[1e4, -1e4], [-1e4, 1e4]]), np.array([0, 0]), labels=("no", "yes"))
     assert math.isfinite(found.loss)
+
+
+def test_scores_that_saturate_keep_their_order():
+    logits = np.array([[60.0, -60.0], [50.0, -50.0], [45.0, -45.0], [-45.0, 45.0]])
+    assert measure(logits, np.array([0, 0, 1, 1]), labels=("no", "yes")).auroc == 1.0

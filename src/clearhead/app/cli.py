@@ -43,12 +43,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = 130
     except ClearheadError as error:
         status = complain(str(error))
+    except BrokenPipeError as error:
+        # The reader has had enough. Of results, as in `clearhead predict … | head`, that is fine; a run whose
+        # progress nobody reads has been stopped.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
+        status = 130 if error.args == (True,) else 0
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        status = complain(f"{place}{error.strerror or error}; is there room, and may it be written?")
+    except UnicodeError as error:
+        status = complain(
+            f"a text cannot be written or read in this terminal's encoding ({error}); use UTF-8"
+        )
     except KeyboardInterrupt:
         print("clearhead: stopped", file=sys.stderr)
         status = 130
-    except BrokenPipeError:  # the reader of a pipe has had enough, as in `clearhead predict … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
     sys.exit(status or 0)
 
 
@@ -61,4 +72,4 @@ def complain(message: str, *, help: bool = False) -> int:
 
 def show_warning(message: Warning | str, *place: object, **more: object) -> None:
     """Warnings on one line, without a place in the source."""
-    print(f"clearhead: note: {message}", file=sys.stderr)
+    print(f"note: {message}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """The demo: one command from real reviews to a trained, evaluated, reported model."""
 
 import csv
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
@@ -8,16 +9,16 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from clearhead.app import show
+from clearhead.app import show, watch
 from clearhead.app.reporting import Extras, report
 from clearhead.checkpoint import catalog
 from clearhead.data.rows import Row, read_rows
 from clearhead.data.split import split, without_duplicates
-from clearhead.errors import MissingExtra
+from clearhead.errors import MissingExtra, SettingError
 from clearhead.explain.report import Answer
 from clearhead.infer.evaluate import evaluate_rows
 from clearhead.infer.model import load
-from clearhead.learn.run import Run
+from clearhead.learn.run import SETTINGS, Run
 from clearhead.settings import Asking, Training
 from clearhead.tasks.baseline import NAME, baseline
 
@@ -57,10 +58,13 @@ def run_demo(out: str, *, offline: bool) -> None:
     show.say(f"{len(rows):,} {kind.what}, {twice.dropped} duplicates left out")
     show.say(f"{len(held_out):,} of them are held out for the end")
     data = Path(f"{out}-data")
+    again = is_demo(Path(out), str(data / "train.csv"))
+    if data.exists() and not again:
+        raise SettingError(f"{data} exists and is not a demo's; give another --out, such as runs/demo")
     train_file, test_file = write(data / "train.csv", training), write(data / "held-out.csv", held_out)
 
-    run = Run(Training(data=train_file, out=out, overwrite=True, **kind.training))
-    show.training(run)
+    run = Run(Training(data=train_file, out=out, overwrite=again, **kind.training))
+    watch.training(run)
     model = load(out)
     evaluation = evaluate_rows(model, read_rows(test_file), settings=Asking())
     show.score_tables(evaluation.metrics)
@@ -68,16 +72,19 @@ def run_demo(out: str, *, offline: bool) -> None:
     try:
         other = baseline(training, held_out, labels=model.loaded.labels)
         points = 100 * (evaluation.metrics.accuracy - other.accuracy)
-        show.say(f"held-out accuracy {evaluation.metrics.accuracy:.1%}")
         side = "above" if points >= 0 else "below"
-        show.say(f"{NAME}: {other.accuracy:.1%}; the model is {abs(points):.1f} points {side}")
+        show.out.print(
+            f"held-out accuracy {show.percent(evaluation.metrics.accuracy)}, {abs(points):.1f} points {side}"
+        )
+        show.out.print(f"{NAME} ({show.percent(other.accuracy)})")
         if offline:
             show.say("a model made from nothing learns from these few texts alone; `clearhead demo` starts")
             show.say("from one that has read a great deal, which is what lifts it above counting words")
     except MissingExtra as missing:
-        show.say(f"held-out accuracy {evaluation.metrics.accuracy:.1%}; no comparison: {missing}")
+        show.out.print(f"held-out accuracy {show.percent(evaluation.metrics.accuracy)}")
+        show.say(f"no comparison: {missing}")
 
-    show.say(f"a passage, sentence by sentence ({SOURCE}):")
+    show.out.print(f"a passage, sentence by sentence ({SOURCE}):")
     results = model.predict(list(PASSAGE))
     asked = [Row(text, None, "passage", number, {}) for number, text in enumerate(PASSAGE, 1)]
     show.result_table(list(zip(asked, results, strict=True)))
@@ -101,6 +108,12 @@ def run_demo(out: str, *, offline: bool) -> None:
     show.say("what to try next:")
     for what, command in steps:
         show.say(f"  {command:58}  # {what}")
+
+
+def is_demo(folder: Path, train_file: str) -> bool:
+    """Whether a folder is an earlier demo's run, which a new one may replace."""
+    path = folder / SETTINGS
+    return path.is_file() and json.loads(path.read_text())["settings"]["data"] == train_file
 
 
 def next_steps(out: str, test_file: str) -> tuple[tuple[str, str], ...]:

@@ -32,6 +32,7 @@ def report(run: Run, model: Model, *, evaluation: Evaluation, extras: Extras) ->
     lines = (run.out / LOG).read_text(encoding="utf-8").splitlines()
     log = [json.loads(line) for line in lines]
     trained = sum(line["tokens"] for line in log)
+    cut = sum(encoding.dropped > 0 for encoding in run.encodings)
     network = model.loaded.network
     facts = {
         "Started from": run.settings.base,
@@ -39,7 +40,8 @@ def report(run: Run, model: Model, *, evaluation: Evaluation, extras: Extras) ->
         "Parameters": f"{sum(parameter.numel() for parameter in network.parameters()):,}",
         "Learned from": f"{len(run.training):,} texts; {trained:,} tokens seen in {len(log):,} steps",
         "Chosen by": f"{len(run.validation):,} validation texts, best at step {run.best_step}",
-        "Texts cut": f"{evaluation.truncated:,} of {evaluation.metrics.texts:,}",
+        "Texts cut": f"{cut:,} of {len(run.encodings):,} in training, "
+        f"{evaluation.truncated:,} of {evaluation.metrics.texts:,} in evaluation",
     }
     tokens = sum(len(encoding.ids) for encoding in evaluation.encodings)
     timing = {

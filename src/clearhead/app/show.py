@@ -1,29 +1,35 @@
 """What people see: progress and notes on stderr, results on stdout (JSON lines where nobody is looking)."""
 
 import json
-import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 from rich.text import Text
 
 from clearhead.check.finding import Finding, Verdict
 from clearhead.checkpoint import catalog as names
 from clearhead.data.rows import Row
+from clearhead.errors import FolderError
 from clearhead.infer.evaluate import Evaluation
-from clearhead.learn.run import Run
+from clearhead.model.config import Learned, Positions, Relative, Sinusoidal
 from clearhead.tasks.classify import Result
 from clearhead.tasks.scores import Metrics
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+
+class Pipe(Console):
+    """A console whose reader may leave: that is the command's business, not a reason to exit here."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(self.stderr)
+
+
+out = Pipe(highlight=False)
+err = Pipe(stderr=True, highlight=False)
 
 
 def say(line: str) -> None:
@@ -50,86 +56,11 @@ def span(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def training(run: Run) -> None:
-    """Train, with what is about to happen said before it starts and a bar while it does."""
-    tokens = sum(len(encoding.ids) for encoding in run.encodings)
-    say(
-        f"{len(run.training):,} texts to learn from ({tokens:,} tokens), "
-        f"{len(run.validation):,} to choose by; "
-        f"labels: {', '.join(run.labels[:8])}{' …' if len(run.labels) > 8 else ''}"
-    )
-    for note in run.notes:
-        say(f"note: {note}")
-    steps = len(run.trainer.steps)
-    left = steps - run.trainer.done
-    say(
-        f"{left:,} of {steps:,} steps, peak rate {run.learning_rate:g}: "
-        f"about {span(run.estimate())} on this machine"
-    )
-    bar = Progress(
-        TextColumn("step {task.completed:.0f}/{task.total:.0f}"), BarColumn(None),
-        TextColumn("loss {task.fields[loss]:.3f}  rate {task.fields[rate]:.1e}"),
-        TextColumn("{task.fields[speed]:,.0f} tokens/s"),
-        TimeRemainingColumn(compact=True), console=err,
-    )  # fmt: skip
-    quiet = not err.is_terminal
-    loss = None
-    with bar, stopping(run):
-        task = bar.add_task("", total=steps, completed=run.trainer.done, loss=0.0, rate=0.0, speed=0.0)
-        for progress in run:
-            step = progress.step
-            loss = step.loss if loss is None else 0.95 * loss + 0.05 * step.loss
-            bar.update(
-                task,
-                completed=step.number,
-                loss=loss,
-                rate=step.learning_rate,
-                speed=progress.tokens_per_second,
-            )
-            if progress.metrics:
-                kept = "  best so far, saved" if progress.best else ""
-                line = f"epoch {step.epoch + 1}, step {step.number}: training loss {loss:.3f}, "
-                bar.console.print(Text(line + brief(progress.metrics) + kept), soft_wrap=True)
-            elif quiet and step.number % max(1, steps // 10) == 0:
-                say(f"step {step.number}/{steps}: loss {loss:.3f}, about {span(progress.remaining)} left")
-
-
-@contextmanager
-def stopping(run: Run) -> Iterator[None]:
-    """The first Ctrl-C stops after the running step, with the state saved; the second stops at once."""
-
-    def stop(number: int, frame: Any) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        err.print("stopping after this step; once more stops at once")
-        run.stop()
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def brief(metrics: Metrics) -> str:
-    """The scores on one line."""
-    scores = f"accuracy {metrics.accuracy:.1%}, macro F1 {metrics.macro_f1:.3f}"
-    return f"validation loss {metrics.loss:.3f}, {scores}"
-
-
-def trained(run: Run, report: Path) -> None:
-    """Where everything is, and what to do with it."""
-    folder = run.out
-    say(f"the best model (step {run.best_step}) is in {folder}; how it went: {report}")
-    say(f'try it: clearhead predict {folder} --text "…"    check it: clearhead verify {folder}')
-    if plain(False):
-        emit({"out": str(folder), "report": str(report), "best_step": run.best_step, "seconds": run.seconds})
-
-
 def evaluation(found: Evaluation, *, as_json: bool) -> None:
     """Scores, per-class table, confusion matrix."""
     metrics = found.metrics
     if found.truncated:
-        say(f"note: {found.truncated} of {metrics.texts} texts are longer than the model takes and were cut")
+        say(f"note: longer than the model takes, and cut: {found.truncated} of {metrics.texts} texts")
     if plain(as_json):
         emit(asdict(metrics) | {"truncated": found.truncated, "seconds": found.seconds})
         return
@@ -140,7 +71,7 @@ def score_tables(metrics: Metrics) -> None:
     """Scores for a terminal."""
     auroc = "undefined" if metrics.auroc is None else f"{metrics.auroc:.3f}"
     out.print(
-        f"{metrics.texts:,} texts: accuracy {metrics.accuracy:.1%}, macro F1 {metrics.macro_f1:.3f}, "
+        f"{metrics.texts:,} texts: accuracy {percent(metrics.accuracy)}, macro F1 {metrics.macro_f1:.3f}, "
         f"loss {metrics.loss:.3f}, MCC {metrics.matthews_correlation:.3f}, AUROC {auroc}"
     )
     table = Table("label", "precision", "recall", "F1", "texts")
@@ -166,7 +97,7 @@ def results(found: Sequence[tuple[Row, Result]], *, as_json: bool) -> None:
     else:
         result_table(found)
     if cut := sum(result.dropped > 0 for _, result in found):
-        say(f"note: {cut} texts are longer than the model takes and were cut (see dropped)")
+        say(f"note: longer than the model takes, and cut (see dropped): {cut} of {len(found)} texts")
 
 
 def result_table(found: Sequence[tuple[Row, Result]]) -> None:
@@ -188,23 +119,21 @@ def findings(found: Iterable[Finding], model: str, *, as_json: bool) -> list[Ver
     """Print findings as they are made; returns their verdicts."""
     styles = {Verdict.PASS: "green", Verdict.FAIL: "bold red", Verdict.NOT_PROMISED: "yellow"}
     verdicts = []
+    say(f"holding {model} to its laws on this machine; the first one takes longest")
     for finding in found:
         verdicts.append(finding.verdict)
         if plain(as_json):
             emit(asdict(finding))
             continue
-        line = Text(f"{finding.verdict:>12}  ", styles[finding.verdict])
-        line.append(f"{finding.law}", "default not bold").append(
-            f"\n{'':14}{finding.promise}: {finding.figure}", "dim"
-        )
+        words = Text(finding.law)
+        words.append(f"\n{finding.promise}: {finding.figure}", "dim")
         if finding.hint:
-            line.append(f"\n{'':14}{finding.hint}", "default not bold")
-        out.print(line)
-    passed, failed = verdicts.count(Verdict.PASS), verdicts.count(Verdict.FAIL)
-    say(
-        f"{model}: {passed} promises kept, {failed} broken, "
-        f"{verdicts.count(Verdict.NOT_PROMISED)} not promised"
-    )
+            words.append(f"\n{finding.hint}")
+        grid = Table.grid(Column(width=13), Column())
+        grid.add_row(Text(finding.verdict, styles[finding.verdict]), words)
+        out.print(grid)
+    counts = [verdicts.count(verdict) for verdict in (Verdict.PASS, Verdict.FAIL, Verdict.NOT_PROMISED)]
+    say("{}: {} laws hold, {} broken, {} not promised".format(model, *counts))
     return verdicts
 
 
@@ -216,7 +145,11 @@ def catalog() -> None:
         if plain(False):
             emit(entry)
         else:
-            out.print(Text(f"{source.name:14} {source.what}; {source.licence}{'; here' if here else ''}"))
+            grid = Table.grid(Column(width=15), Column())
+            grid.add_row(
+                Text(source.name), Text(f"{source.what}; {source.licence}{'; here' if here else ''}")
+            )
+            out.print(grid)
 
 
 def pairs(values: Mapping[str, Any], *, as_json: bool) -> None:
@@ -225,8 +158,10 @@ def pairs(values: Mapping[str, Any], *, as_json: bool) -> None:
         emit(values)
         return
     width = max(len(name) for name in values)
+    grid = Table.grid(Column(width=width + 2), Column())
     for name, value in values.items():
-        out.print(Text(f"{name:{width}}  {value}"), soft_wrap=True)
+        grid.add_row(Text(name), Text(", ".join(value) if isinstance(value, list) else str(value)))
+    out.print(grid)
 
 
 def info(model: str, *, as_json: bool) -> None:
@@ -241,7 +176,12 @@ def info(model: str, *, as_json: bool) -> None:
         config, head, context, printed = known.config, known.head, known.context, known.printed
         facts: dict[str, Any] = {"name": model, "printed": printed}
     else:
-        loaded = load(model)
+        try:
+            loaded = load(model)
+        except FolderError as error:
+            if Path(model).exists():
+                raise
+            raise FolderError(f"{error}; architectures by name: {', '.join(ARCHITECTURES)}") from error
         config, head = loaded.config, loaded.loaded.network.head_facts
         context = min(loaded.limit or 512, 512)
         facts = {"folder": str(loaded.loaded.folder), "family": loaded.loaded.family.model_type}
@@ -261,13 +201,26 @@ def info(model: str, *, as_json: bool) -> None:
     lines |= {
         "shape": f"{stack}, width {config.width:,}, {config.heads} heads of {config.each_head}, "
         f"feed-forward {config.hidden:,}, vocabulary {config.vocab:,}",
-        "positions": f"{config.positions}, norm {'before' if config.norm_first else 'after'} each change",
-        "parameters": f"{size.parameters:,} ({size.embedding:,} in tables)",
+        "positions": f"{said_positions(config.positions)}; "
+        f"layer norm {'before' if config.norm_first else 'after'} attention and feed-forward",
+        "head": f"{head.pooling} pooling, {head.labels} labels" if head else "none",
+        "parameters": f"{size.parameters:,} ({size.embedding:,} of them in embedding tables)",
         "memory": f"{big(size.weight_bytes)}B of float32 weights; "
         f"{big(size.training_bytes)}B to train with AdamW, without activations",
         "operations": f"{big(size.operations)} multiply-adds a token, forward, in a text of {context} tokens",
     }
     pairs(lines, as_json=False)
+
+
+def said_positions(positions: Positions) -> str:
+    """Positions in words."""
+    match positions:
+        case Learned(count=count):
+            return f"learned, at most {count:,} tokens"
+        case Sinusoidal():
+            return "sinusoidal, no longest text"
+        case Relative(buckets=buckets):
+            return f"relative, {buckets} buckets"
 
 
 def big(number: float) -> str:

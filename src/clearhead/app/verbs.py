@@ -5,6 +5,7 @@ Heavy imports stand inside the functions, so that help is instant.
 
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -30,17 +31,17 @@ ASK = Asking()
 
 def train_classify(settings: Settings) -> int:
     """Train a classifier from a file of labelled texts, evaluate it and write a report."""
-    from clearhead.app import show
+    from clearhead.app import watch
     from clearhead.app.reporting import report_of_run
     from clearhead.learn.run import Run
 
     run = Run(settings)
-    show.training(run)
-    show.trained(run, report_of_run(run))
+    watch.training(run)
+    watch.trained(run, report_of_run(run))
     return 0
 
 
-def evaluate(model: str, *, data: Data, settings: Ask = ASK, json: Json = False) -> int:
+def evaluate(model: str, data: Data, *, settings: Ask = ASK, json: Json = False) -> int:
     """Evaluate a model on a file of labelled texts."""
     from clearhead.app import show
     from clearhead.infer.evaluate import evaluate
@@ -63,6 +64,8 @@ def predict(
         raise SettingError(f"both {file} and --text are given; give one of them")
     if not text and not file and sys.stdin.isatty():
         raise SettingError("no texts: give a file, --text TEXT, or - for standard input")
+    if file and file != "-" and not Path(file).exists() and (" " in file or "." not in file):
+        raise SettingError(f"there is no file {file!r}; to ask about a text, write --text {file!r}")
     loaded = load(model)
     rows = texts_as_rows(text, settings) if text else None
     show.results(
@@ -85,7 +88,9 @@ def texts_as_rows(texts: list[str], settings: Asking) -> list[Any]:
 
     for number, text in enumerate(texts, 1):
         if settings.empty == "error" and not text.strip():
-            raise DataError(f"--text number {number} is empty; leave it out, or keep it with --empty skip")
+            raise DataError(
+                f"--text number {number} is empty; leave it out, or get an empty answer: --empty skip"
+            )
     return [Row(text, None, "--text", number, {}) for number, text in enumerate(texts, 1)]
 
 

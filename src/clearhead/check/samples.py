@@ -24,18 +24,19 @@ def random_encodings(model: Model, count: int, *, seed: int = 0) -> list[Encodin
     control = model.tokenizer.control_ids
     ids = [number for number in range(model.config.vocab) if number not in control]
     found = []
+    kinds = max(1, model.config.segments)
     for number in range(count):
-        length = 1 + number % 9 if number % 3 == 0 else max(1, min(most, int(chance.expovariate(1 / 40))))
-        if number == count - 1:
-            length = most
-        found.append(encoding_of([chance.choice(ids) for _ in range(length)]))
+        length = 1 + number % 9 if number % 3 == 0 else max(1, int(chance.expovariate(1 / 40)))
+        length = most if number == count - 1 else min(length, most)
+        drawn = [chance.choice(ids) for _ in range(length)]
+        found.append(encoding_of(drawn, segments=[place * kinds // length for place in range(length)]))
     return found
 
 
-def encoding_of(ids: Sequence[int]) -> Encoding:
+def encoding_of(ids: Sequence[int], *, segments: Sequence[int]) -> Encoding:
     """Ids that came from no text."""
     count = len(ids)
-    return Encoding(tuple(ids), (0,) * count, ((0, 0),) * count, (False,) * count, 0)
+    return Encoding(tuple(ids), tuple(segments), ((0, 0),) * count, (False,) * count, 0)
 
 
 def companies(count: int, *, seed: int = 0) -> list[list[int]]:

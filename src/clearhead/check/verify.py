@@ -1,6 +1,7 @@
 """A model's promises as laws, held against one model on this machine."""
 
 import copy
+import json
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.check.finding import Finding, Verdict, judged
@@ -20,6 +22,7 @@ from clearhead.reference import folder as reference
 from clearhead.text.tokenizer import Encoding
 
 RIGHT, SAME, KEPT, TEXT = "it is right", "same text, same answer", "nothing is lost", "text is text"
+NEAR = 2e-5  # float32, of a probability
 TOLERANCE = 1e-10  # float64; relative to the largest number of a text, or 1
 
 
@@ -66,8 +69,8 @@ def company(model: Model) -> Iterator[Finding]:
         "a neighbour changes no bit (float32, CPU)",
         holds=not changed and not lost,
         figure=f"{len(changed)} of {len(encodings)} texts changed in {compared} comparisons",
-        hint="matrix products on this machine depend on the number of rows: set MKL_CBWR=AUTO,STRICT before "
-        "Python starts (importing clearhead before computing with torch does it too)",
+        hint="a sum here depends on the number of rows or threads, most likely the matrix products: "
+        "set MKL_CBWR=AUTO,STRICT before Python starts (import clearhead before torch computes does it too)",
     )
     results = model.predict(list(TEXTS)) if model.task else list(model.embed(list(TEXTS)))
     none = model.predict([]) if model.task else list(model.embed([]))
@@ -97,7 +100,9 @@ def equations(model: Model) -> Iterator[Finding]:
     )
     with folder_of(model) as folder:
         whole = reference.read(folder)
-        shown = encodings[:5]
+        # Short ones, a middling one and the longest.
+        places = [*range(4), len(encodings) // 2, len(encodings) - 1]
+        shown = [encodings[place] for place in places]
         plain = []
         for encoding in shown:
             parts = [whole.hidden(encoding.ids, encoding.segments).ravel()]
@@ -105,7 +110,7 @@ def equations(model: Model) -> Iterator[Finding]:
                 ask = whole.logits if network.head.output else whole.pooled
                 parts.append(np.ravel(ask(encoding.ids, encoding.segments)))
             plain.append(torch.from_numpy(np.concatenate(parts)))
-    gap = largest_gap(fast[: len(shown)], plain)
+    gap = largest_gap([fast[place] for place in places], plain)
     yield judged(
         RIGHT,
         "the model equals the equations in NumPy, read from the folder on their own (float64)",
@@ -113,6 +118,49 @@ def equations(model: Model) -> Iterator[Finding]:
         figure=f"largest gap {gap:.1e}, allowed {TOLERANCE:.0e}",
         hint="a field or a tensor of the folder is read wrongly, or an equation is computed wrongly",
     )
+
+
+def served(model: Model) -> Iterator[Finding]:
+    """What `predict` answers = the equations in NumPy, put into words by the folder's own table of labels."""
+    if not model.task:
+        return
+    given = [*TEXTS, TEXTS[0] * 300]
+    results = model.predict(given)
+    limit = model.limit or 10**9
+    wrong = abs(len(given) - len(results))
+    with folder_of(model) as folder:
+        whole = reference.read(folder)
+        table = json.loads((folder / "config.json").read_text(encoding="utf-8"))["id2label"]
+    for text, result in zip(given, results, strict=False):
+        ids, segments, dropped = cut(model.tokenizer.encode([text])[0], limit)
+        scores = said(whole.logits(ids, segments), table)
+        right = scores.keys() == result.scores.keys() and dropped == result.dropped
+        right = right and all(abs(scores[label] - result.scores[label]) < NEAR for label in scores)
+        best = max(result.scores.values())
+        wrong += not right or result.score != best or result.scores[str(result.label)] != best
+    yield judged(
+        RIGHT,
+        "predict answers what the equations answer, label by label (float32, within 2e-5)",
+        holds=not wrong,
+        figure=f"{len(given) - wrong} of {len(given)} texts, one of them longer than the model takes",
+        hint="between the texts and the equations something is lost, swapped or cut wrongly",
+    )
+
+
+def cut(encoding: Encoding, limit: int) -> tuple[list[int], list[int], int]:
+    """A whole text cut to the limit as documented: content goes from the end, control tokens stay."""
+    count = len(encoding.ids)
+    closing = [place for place, special in enumerate(encoding.special) if special and place]
+    tail = closing if count > limit else []
+    kept = [*range(min(count, limit) - len(tail)), *tail]
+    ids, segments = ([row[place] for place in kept] for row in (encoding.ids, encoding.segments))
+    return ids, segments, count - len(kept)
+
+
+def said(logits: NDArray[np.float64], table: dict[str, str]) -> dict[str, float]:
+    """Probabilities by label, with the folder's own table of labels."""
+    shares = np.exp(logits - logits.max())
+    return {table[str(number)]: float(share) for number, share in enumerate(shares / shares.sum())}
 
 
 def keeping(model: Model) -> Iterator[Finding]:
@@ -195,7 +243,7 @@ def texts(model: Model) -> Iterator[Finding]:
     )
 
 
-LAWS: tuple[Callable[[Model], Iterator[Finding]], ...] = (company, equations, keeping, texts)
+LAWS: tuple[Callable[[Model], Iterator[Finding]], ...] = (company, equations, served, keeping, texts)
 
 
 def same_bits(one: Tensor, two: Tensor) -> bool:

@@ -87,8 +87,11 @@ def locate(name: str | Path) -> Path:
         raise FolderError(
             f"there is no folder {text}; a model of that name is fetched with: clearhead get {text}"
         )
-    near = get_close_matches(text, CATALOG, 1)
-    hint = f"did you mean {near[0]}?" if near else f"names: {', '.join(CATALOG)}; org/name for the hub"
+    models = [name for name, source in CATALOG.items() if source.marker == "model.safetensors"]
+    near = get_close_matches(text, models, 1)
+    hint = (
+        f"did you mean {near[0]}?" if near else f"models by name: {', '.join(models)}; org/name for the hub"
+    )
     raise FolderError(f"there is no folder or model {text!r}; {hint}")
 
 

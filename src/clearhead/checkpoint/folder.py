@@ -59,13 +59,22 @@ def read_folder(folder: str | Path) -> Loaded:
     with torch.device("meta"):
         network = Transformer(config, head)
     ours = family.to_ours(tensors, network.state_dict(), source=str(folder / WEIGHTS))
-    network.load_state_dict({name: tensor.float() for name, tensor in ours.items()}, assign=True)
+    for name, tensor in ours.items():
+        if not tensor.isfinite().all():
+            where = " + ".join(family.published(name))
+            raise FolderError(f"{folder / WEIGHTS}: {where} holds numbers that are not finite")
+    # A copy of its own: the file is mapped, and whoever changed it would change the model.
+    own = {name: tensor.to(torch.float32, copy=True) for name, tensor in ours.items()}
+    network.load_state_dict(own, assign=True)
     tokenizer = Tokenizer.read(folder)
     if tokenizer.vocab_size > config.vocab:
         raise FolderError(
             f"{folder}: the tokenizer has {tokenizer.vocab_size} tokens, the model only {config.vocab}; "
             "the files belong to different models"
         )
+    probe = tokenizer.encode(["a"])[0]
+    if max(probe.ids, default=0) >= config.vocab or max(probe.segments, default=0) >= max(1, config.segments):
+        raise FolderError(f"{folder}: the tokenizer's ids or segments go beyond the model's tables")
     labels = label_names(values, head.labels, source=fields.source) if head else ()
     return Loaded(network.eval(), tokenizer, labels, family, folder)
 
@@ -86,7 +95,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise FolderError(f"{path.parent} has no {path.name}; is it a model folder?")
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FolderError(f"{path} is not valid JSON ({error}); fetch or save the folder again") from error
     if not isinstance(values, dict):
         raise FolderError(f"{path} holds no JSON object; fetch or save the folder again")
@@ -95,7 +104,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def family_of(values: dict[str, Any], path: Path) -> Family:
     """The family a config names."""
-    name = values.get("model_type")
+    name = str(values.get("model_type"))
     if name not in FAMILIES:
         raise FolderError(f"{path}: model_type {name!r} is not supported; supported: {', '.join(FAMILIES)}")
     return FAMILIES[name]
@@ -121,10 +130,15 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
 def label_names(values: dict[str, Any], count: int, *, source: str) -> tuple[str, ...]:
     """Labels in order from id2label, whose keys are strings in JSON."""
     table = values.get("id2label") or {str(number): f"LABEL_{number}" for number in range(count)}
-    try:
-        return tuple(str(table[str(number)]) for number in range(count))
-    except KeyError as error:
-        raise FolderError(f"{source}: id2label has no entry {error}; it needs 0 to {count - 1}") from error
+    if not isinstance(table, dict):
+        raise FolderError(f"{source}: id2label is {type(table).__name__}, not a table of names")
+    missing = [number for number in range(count) if str(number) not in table]
+    if missing:
+        raise FolderError(f"{source}: id2label has no entry '{missing[0]}'; it needs 0 to {count - 1}")
+    names = tuple(str(table[str(number)]) for number in range(count))
+    if len(set(names)) < count:
+        raise FolderError(f"{source}: id2label gives two labels one name: {', '.join(names)}")
+    return names
 
 
 def write_folder(folder: str | Path, loaded: Loaded) -> None:
@@ -144,13 +158,23 @@ def write_folder(folder: str | Path, loaded: Loaded) -> None:
     values["dtype"] = "float32"
     ours = {name: tensor.float() for name, tensor in network.state_dict().items()}
     tensors = family.to_published(ours, prefixed=bool(loaded.labels))
+    # All files are whole and on the disk before the first takes its place, so that a kill has only an instant
+    # in which it could leave files of two models side by side.
     with tempfile.TemporaryDirectory(prefix=".part-", dir=folder) as part:
         loaded.tokenizer.write(part)
+        save_file(tensors, Path(part) / WEIGHTS, metadata={"format": "pt"})
+        write_json(Path(part) / CONFIG, values)
+        for file in Path(part).iterdir():
+            settled(file)
         for file in Path(part).iterdir():
             file.replace(folder / file.name)
-    with moved_into_place(folder / WEIGHTS) as path:
-        save_file(tensors, path, metadata={"format": "pt"})
-    write_json(folder / CONFIG, values)
+
+
+def settled(file: Path) -> None:
+    """Flush a file to the disk, readable as other files are (safetensors keeps its own to the owner)."""
+    with file.open("rb+") as opened:
+        os.fsync(opened.fileno())
+    file.chmod(0o666 & ~UMASK)
 
 
 def write_json(path: Path, values: Any) -> None:
@@ -167,9 +191,7 @@ def moved_into_place(path: Path) -> Iterator[Path]:
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield beside
-        with beside.open("rb+") as file:
-            os.fsync(file.fileno())
-        beside.chmod(0o666 & ~UMASK)  # safetensors writes files that only their owner may read
+        settled(beside)
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

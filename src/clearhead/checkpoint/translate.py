@@ -128,9 +128,13 @@ class Family:
         Missing, unknown or misshapen tensors are an error that lists their names.
         """
         given = {self.plain(name): tensor for name, tensor in tensors.items()}
+        if len(given) < len(tensors):
+            twice = [name for name in tensors if name != self.plain(name) and self.plain(name) in tensors]
+            raise FolderError(f"{source}: tensors are there under two names: {_some(twice or list(tensors))}")
         used: set[str] = set()
         missing: list[str] = []
         misshapen: list[str] = []
+        strange: list[str] = []
         ours: dict[str, Tensor] = {}
         for name, like in wanted.items():
             parts = self.published(name)
@@ -143,10 +147,19 @@ class Family:
                 for part, tensor in found.items()
                 if list(tensor.shape) != shape
             ]
+            strange += [
+                f"{part} ({tensor.dtype})" for part, tensor in found.items() if not tensor.is_floating_point()
+            ]
             if not missing and not misshapen:
                 ours[name] = torch.cat(list(found.values())) if len(parts) > 1 else found[parts[0]]
         unknown = [name for name in given if name not in used and not self.ignores(name)]
-        for what, names in (("missing", missing), ("unknown", unknown), ("of another shape", misshapen)):
+        faults = {
+            "missing": missing,
+            "unknown": unknown,
+            "of another shape": misshapen,
+            "of no floating-point kind": strange,
+        }
+        for what, names in faults.items():
             if names:
                 raise FolderError(f"{source}: {counted(len(names))} {what}: {_some(names)}")
         return ours

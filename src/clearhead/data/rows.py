@@ -99,6 +99,8 @@ def _column(
         raise DataError(f"{record.file}: {listed(found)} could each be the {role}; choose one with {flag}")
     if hint := separator_hint(list(record.values)):
         fix = hint
+    elif role == "label" and list(record.values) == ["text"]:
+        fix = "plain text holds no labels; where it is a table, say so with --format csv, tsv or jsonl"
     elif columns:
         fix = f"choose one with {flag} (the first line of a CSV or TSV file holds the names)"
     else:

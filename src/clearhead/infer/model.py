@@ -1,6 +1,6 @@
 """A model that is loaded and can be asked."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,11 +123,12 @@ def packed(encodings: Sequence[Encoding]) -> Batch:
     return pack([encoding.ids for encoding in encodings], [encoding.segments for encoding in encodings])
 
 
-def check_texts(texts: Sequence[str]) -> Sequence[str]:
+def check_texts(texts: Iterable[str]) -> list[str]:
     """Refuse what is often passed by mistake: one string, or something that is no string."""
     if isinstance(texts, str):
         raise DataError("one string was given where a list of texts is needed; write [text]")
-    for number, text in enumerate(texts):
+    ready = list(texts)
+    for number, text in enumerate(ready):
         if not isinstance(text, str):
             raise DataError(f"text {number} is {type(text).__name__}, not a string")
-    return texts
+    return ready

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from clearhead.checkpoint.folder import CONFIG, WEIGHTS, write_folder, write_json
+from clearhead.checkpoint.folder import WEIGHTS, write_folder, write_json
 from clearhead.data.labels import check_known, label_names
 from clearhead.data.rows import Row, read_rows
 from clearhead.data.split import split, without_duplicates
@@ -17,7 +17,7 @@ from clearhead.infer.evaluate import Evaluation, evaluate_rows
 from clearhead.infer.model import Model
 from clearhead.learn.schedule import Schedule
 from clearhead.learn.start import starting_model, usual_rate
-from clearhead.learn.state import Standing, load_state, remove_states, save_state
+from clearhead.learn.state import Standing, load_state, remove_states, save_state, states
 from clearhead.learn.trainer import Plan, Step, Trainer
 from clearhead.settings import Asking, Training, made
 from clearhead.tasks.classify import Classification
@@ -25,7 +25,8 @@ from clearhead.tasks.examples import encode_rows
 from clearhead.tasks.scores import Metrics
 
 SETTINGS, LOG, REPORT = "settings.json", "metrics.jsonl", "report.html"
-FREE = ("resume", "overwrite")  # settings that do not change the run
+FEW = 50  # steps below which a person is told
+FREE = ("resume", "overwrite", "out")  # settings that do not change the run
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,13 @@ class Run:
             weight_decay=settings.weight_decay,
             max_grad_norm=settings.max_grad_norm,
         )
-        self.best: float | None = None
+        if len(self.trainer.steps) < FEW:
+            count = len(self.trainer.steps)
+            self.notes.append(
+                f"this run has only {count} steps, which is little to learn in; "
+                f"more come from a smaller --batch-tokens (now {settings.batch_tokens}) or more --epochs"
+            )
+        self.best: tuple[float, float] | None = None
         self.best_step: int | None = None
         self.seconds = 0.0
         self.stopping = False
@@ -86,12 +93,17 @@ class Run:
 
     def check_out(self) -> None:
         """Refuse a folder whose content could be lost, before any work."""
-        settings, run = self.settings, (self.out / SETTINGS).is_file()
+        settings, run = self.settings, is_run(self.out)
         if self.out.is_file():
             raise SettingError(f"--out {self.out} is a file; give a folder")
         if settings.resume:
             if not run:
                 raise SettingError(f"--resume: {self.out} holds no run to go on with; leave --resume out")
+            if not states(self.out) and (self.out / WEIGHTS).is_file():
+                raise SettingError(
+                    f"--resume: {self.out} holds a model but no state: its run is finished, or was "
+                    "killed before its first state was saved (--save-steps)"
+                )
             old = json.loads((self.out / SETTINGS).read_text())["settings"]
             new = {name: value for name, value in asdict(settings).items() if name not in FREE}
             changed = [name for name, value in new.items() if old.get(name) != value]
@@ -129,7 +141,7 @@ class Run:
         training, twice = without_duplicates(training)
         if twice.dropped:
             other = f", {twice.contradicting} of them with another label" if twice.contradicting else ""
-            notes.append(f"{twice.dropped} texts stand there twice{other}; the first of each is used")
+            notes.append(f"{twice.dropped} rows repeat a text{other}; the first of each is used")
         label_names(training)
         return *split(training, part=0.1, seed=s.seed), notes
 
@@ -140,10 +152,18 @@ class Run:
             1, sum(len(row.text) for row in self.training)
         )
         seconds = self.trainer.estimate()
+        times = (
+            len(self.trainer.steps) / self.settings.eval_steps
+            if self.settings.eval_steps
+            else self.settings.epochs
+        )
         per_token = seconds / max(1, trained * self.settings.epochs)
-        return (
-            seconds + per_token * trained * asked * self.settings.epochs / 3
-        )  # forward is a third of a step
+        return seconds + per_token * trained * asked * times / 3  # forward is a third of a step
+
+    def saving(self) -> float:
+        """Seconds to write the weights after each epoch, at 300 MB a second."""
+        weights = sum(parameter.numel() for parameter in self.model.loaded.network.parameters())
+        return self.settings.epochs * 4 * weights / 3e8
 
     def stop(self) -> None:
         """Stop after the step that is running, with the state saved."""
@@ -181,7 +201,8 @@ class Run:
             return
         self.out.mkdir(parents=True, exist_ok=True)
         remove_states(self.out)
-        for name in (WEIGHTS, CONFIG, LOG, REPORT):
+        # An older model stays until this run's first one takes its place.
+        for name in (LOG, REPORT):
             (self.out / name).unlink(missing_ok=True)
         chosen = {name: value for name, value in asdict(self.settings).items() if name not in FREE}
         resolved = {
@@ -197,11 +218,12 @@ class Run:
     def evaluate(self, step: Step) -> tuple[Metrics, bool]:
         """Evaluate the validation texts; the best model so far is saved at once."""
         metrics = self.evaluation().metrics
-        value = getattr(metrics, self.settings.metric)
-        signed = -value if self.settings.metric == "loss" else value
-        better = self.best is None or signed > self.best
+        value = -metrics.loss if self.settings.metric == "loss" else getattr(metrics, self.settings.metric)
+        # On a small validation set many steps tie in accuracy; the one with the lower loss knows more.
+        score = (value, -metrics.loss)
+        better = self.best is None or score > self.best
         if better:
-            self.best, self.best_step = signed, step.number
+            self.best, self.best_step = score, step.number
             write_folder(self.out, self.model.loaded)
         return metrics, better
 
@@ -243,9 +265,19 @@ class Run:
                 "--resume: the texts have changed since the run began; start again with --overwrite"
             )
         self.best, self.best_step, self.seconds = standing.best, standing.best_step, standing.seconds
-        lines = (self.out / LOG).read_text(encoding="utf-8").splitlines(keepends=True)
+        path = self.out / LOG
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []
         kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= standing.step]
         (self.out / LOG).write_text("".join(kept), encoding="utf-8")
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run of this program."""
+    try:
+        values = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(values, dict) and {"task", "settings", "resolved"} <= values.keys()
 
 
 def fingerprint(rows: Sequence[Row]) -> str:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from clearhead.checkpoint.folder import settled
 from clearhead.errors import FolderError
 from clearhead.learn.trainer import Trainer
 
@@ -25,7 +27,7 @@ class Standing:
     """Where a run stands, beside its tensors."""
 
     step: int
-    best: float | None
+    best: tuple[float, float] | None
     best_step: int | None
     seconds: float
     data: str  # fingerprint of the texts and labels
@@ -41,13 +43,16 @@ def save_state(folder: Path, trainer: Trainer, *, standing: Standing) -> Path:
             tensors[f"weight.{name}"] = parameter.detach()
             for kind, value in trainer.optimizer.state[parameter].items():
                 tensors[f"{kind}.{name}"] = value
+    place = folder / f"{PREFIX}{standing.step}"
+    if place.is_dir():
+        return place
     part = folder / f".part-{PREFIX}{standing.step}"
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
     save_file(tensors, part / "state.safetensors")
     (part / "state.json").write_text(json.dumps(asdict(standing)))
-    place = folder / f"{PREFIX}{standing.step}"
-    shutil.rmtree(place, ignore_errors=True)
+    for file in part.iterdir():
+        settled(file)
     part.rename(place)
     remove_states(folder, but=place)
     return place
@@ -55,7 +60,8 @@ def save_state(folder: Path, trainer: Trainer, *, standing: Standing) -> Path:
 
 def states(folder: Path) -> list[Path]:
     """The whole states in a folder, oldest first."""
-    return sorted(folder.glob(f"{PREFIX}*"), key=lambda path: int(path.name.removeprefix(PREFIX)))
+    found = [path for path in folder.glob(f"{PREFIX}*") if path.name.removeprefix(PREFIX).isdecimal()]
+    return sorted(found, key=lambda path: int(path.name.removeprefix(PREFIX)))
 
 
 def remove_states(folder: Path, but: Path | None = None) -> None:
@@ -70,8 +76,18 @@ def load_state(folder: Path, trainer: Trainer) -> Standing:
     found = states(folder)
     if not found:
         raise FolderError(f"{folder} holds no state to resume from; start again with --overwrite")
-    values: dict[str, Any] = json.loads((found[-1] / "state.json").read_text())
-    tensors = load_file(found[-1] / "state.safetensors")
+    try:
+        return _into(trainer, found[-1])
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
+        raise FolderError(
+            f"the state {found[-1]} is broken or of another model ({type(error).__name__}: {error}); "
+            "remove it to go on from an older one, or start again with --overwrite"
+        ) from error
+
+
+def _into(trainer: Trainer, state: Path) -> Standing:
+    values: dict[str, Any] = json.loads((state / "state.json").read_text())
+    tensors = load_file(state / "state.safetensors")
     trainer.drop.generator.set_state(tensors.pop("dropout"))
     with torch.no_grad():
         for name, parameter in trainer.network.named_parameters():
@@ -84,6 +100,7 @@ def load_state(folder: Path, trainer: Trainer) -> Standing:
             trainer.optimizer.state[parameter] = {
                 key.removesuffix(f".{name}"): tensors.pop(key) for key in kinds
             }
+    values["best"] = tuple(values["best"]) if values["best"] else None
     standing = Standing(**values)
     trainer.done = standing.step
     return standing

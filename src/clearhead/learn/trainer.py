@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from time import perf_counter
 
 import torch
 from torch import Tensor, nn
 
+from clearhead.errors import ClearheadError
 from clearhead.infer.model import packed
 from clearhead.learn.batches import epoch_batches
 from clearhead.learn.schedule import Schedule
@@ -93,6 +95,11 @@ class Trainer:
                 group["lr"] = rate
             loss = self.gradients(batches, self.drop)
             norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.max_grad_norm)
+            if not isfinite(loss) or not norm.isfinite():
+                raise ClearheadError(
+                    f"the loss or its gradient is not finite at step {self.done + 1} (loss {loss:g}); "
+                    "the best model so far is kept; lower --learning-rate"
+                )
             self.optimizer.step()
             self.optimizer.zero_grad()
             self.done += 1

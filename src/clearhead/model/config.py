@@ -5,6 +5,8 @@ Something new becomes a fact with a test, or is refused by name. No fact holds a
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
+from typing import Any
 
 from clearhead.errors import SettingError
 
@@ -55,6 +57,18 @@ class Relative:
 Positions = Sinusoidal | Learned | Relative
 
 
+def whole_number(name: str, value: Any, *, least: int) -> None:
+    """Refuse what is not a whole number of at least `least`, by name."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise SettingError(f"{name}={value!r} must be a whole number of at least {least}")
+
+
+def finite_number(name: str, value: Any) -> None:
+    """Refuse what is not a number of at least 0, by name."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
+        raise SettingError(f"{name}={value!r} must be a number of at least 0")
+
+
 @dataclass(frozen=True)
 class Config:
     """The facts of one architecture.
@@ -89,8 +103,15 @@ class Config:
 
     def __post_init__(self) -> None:
         for name in ("vocab", "width", "layers", "heads", "hidden"):
-            if getattr(self, name) < 1:
-                raise SettingError(f"{name}={getattr(self, name)} must be at least 1")
+            whole_number(name, getattr(self, name), least=1)
+        for name in ("segments", "decoder_layers"):
+            whole_number(name, getattr(self, name), least=0)
+        if isinstance(self.positions, Learned):
+            whole_number("positions", self.positions.count, least=1)
+        for name in ("epsilon", "dropout", "attention_dropout"):
+            finite_number(name, getattr(self, name))
+        if self.initial_std is not None:
+            finite_number("initial_std", self.initial_std)
         if self.head_width is None and self.width % self.heads:
             raise SettingError(
                 f"width={self.width} cannot be shared by heads={self.heads} evenly; "

@@ -61,8 +61,7 @@ def measure(logits: NDArray[np.float64], targets: NDArray[np.int64], *, labels: 
     top = logits.max(-1, keepdims=True)
     log_sums = top[:, 0] + np.log(np.exp(logits - top).sum(-1))
     losses = log_sums - logits[np.arange(total), targets]
-    probabilities = np.exp(logits - log_sums[:, None])
-    areas = [_auroc(probabilities[:, number], targets == number) for number in range(count)]
+    areas = [_auroc(_margin(logits, number), targets == number) for number in range(count)]
     known = [area for area in areas if area is not None]
     return Metrics(
         texts=total,
@@ -84,6 +83,13 @@ def _matthews(confusion: NDArray[np.int64]) -> float:
     covariance = hits * total - sum(r * p for r, p in zip(right, predicted, strict=True))
     spread = (total**2 - sum(p * p for p in predicted)) * (total**2 - sum(r * r for r in right))
     return covariance / sqrt(spread) if spread else 0.0
+
+
+def _margin(logits: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    """Log-odds of a label: ranks as its probability does, but does not saturate at 1."""
+    others = np.delete(logits, number, axis=1)
+    top = others.max(-1)
+    return logits[:, number] - top - np.log(np.exp(others - top[:, None]).sum(-1))
 
 
 def _auroc(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float | None:

@@ -65,8 +65,12 @@ def head(fields: Fields, names: set[str]) -> Head | None:
             f"{fields.source}: the head of {fields('architectures', None)} is not supported, "
             "only BertForSequenceClassification"
         )
+    fields.require(problem_type="single_label_classification")
     labels = fields("id2label", None)
-    return Head(labels=len(labels) if labels else fields("num_labels", 2))
+    count = len(labels) if labels else fields("num_labels", 2)
+    if count < 2:
+        raise FolderError(f"{fields.source}: a head with one output (regression) is not supported")
+    return Head(labels=count)
 
 
 def fields(config: Config, head: Head | None) -> dict[str, Any] | None:

@@ -1,0 +1,83 @@
+"""A training run as people see it: what is about to happen, a bar while it does, what came of it."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from clearhead.app.show import emit, err, percent, plain, say, span
+from clearhead.learn.run import Run
+from clearhead.tasks.scores import Metrics
+
+
+def training(run: Run) -> None:
+    """Train, with what is about to happen said before it starts and a bar while it does."""
+    tokens = sum(len(encoding.ids) for encoding in run.encodings)
+    say(
+        f"{len(run.training):,} texts to learn from ({tokens:,} tokens), "
+        f"{len(run.validation):,} to choose by; "
+        f"labels: {', '.join(run.labels[:8])}{' …' if len(run.labels) > 8 else ''}"
+    )
+    for note in run.notes:
+        say(f"note: {note}")
+    steps = len(run.trainer.steps)
+    left = steps - run.trainer.done
+    count = f"{left:,} more of {steps:,} steps" if left < steps else f"{steps:,} steps"
+    say(f"{count}, peak rate {run.learning_rate:g}: about {span(run.estimate())} if the machine is idle")
+    bar = Progress(
+        TextColumn("step {task.completed:.0f}/{task.total:.0f}"), BarColumn(None),
+        TextColumn("{task.fields[figures]}"),
+        TimeRemainingColumn(compact=True), console=err,
+    )  # fmt: skip
+    quiet = not err.is_terminal
+    loss = None
+    with bar, stopping(run):
+        task = bar.add_task("", total=steps, completed=run.trainer.done, figures="")
+        for progress in run:
+            step = progress.step
+            loss = step.loss if loss is None else 0.95 * loss + 0.05 * step.loss
+            figures = (
+                f"loss {loss:.3f}  rate {step.learning_rate:.1e}  {progress.tokens_per_second:,.0f} tokens/s"
+            )
+            bar.update(task, completed=step.number, figures=figures)
+            if progress.metrics:
+                kept = "  best so far, saved" if progress.best else ""
+                line = f"epoch {step.epoch + 1}, step {step.number}: training loss {loss:.3f} (moving mean), "
+                bar.console.print(Text(line + brief(progress.metrics) + kept), soft_wrap=True)
+            elif quiet and step.number % max(1, steps // 10) == 0:
+                say(f"step {step.number}/{steps}: loss {loss:.3f}, about {span(progress.remaining)} left")
+
+
+@contextmanager
+def stopping(run: Run) -> Iterator[None]:
+    """The first Ctrl-C stops after the running step, with the state saved; the second stops at once."""
+
+    def stop(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        err.print("stopping after this step; once more stops at once")
+        run.stop()
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def brief(metrics: Metrics) -> str:
+    """The scores on one line."""
+    scores = f"accuracy {percent(metrics.accuracy)}, macro F1 {metrics.macro_f1:.3f}"
+    return f"validation loss {metrics.loss:.3f}, {scores}"
+
+
+def trained(run: Run, report: Path) -> None:
+    """Where everything is, and what to do with it."""
+    folder = run.out
+    say(f"the best model (step {run.best_step}) is in {folder}; how it went: {report}")
+    say(f'try it: clearhead predict {folder} --text "…"    check it: clearhead verify {folder}')
+    if plain(False):
+        emit({"out": str(folder), "report": str(report), "best_step": run.best_step, "seconds": run.seconds})
