@@ -219,10 +219,12 @@ def test_the_first_transformers_have_about_the_printed_size(run):
 
 def test_the_demo_replaces_nothing_but_a_demo(run, bert_folder, tmp_path):
     result = run("demo", "--offline", "--out", bert_folder)
-    assert result.status == 2 and "is not empty; give another --out" in result.err
+    assert result.status == 2 and "is not empty and not a demo's; give another --out" in result.err
+    assert not bert_folder.with_name("bert-data").exists()
     (tmp_path / "new-data").mkdir()
+    (tmp_path / "new-data" / "mine.csv").write_text("precious")
     result = run("demo", "--offline", "--out", tmp_path / "new")
-    assert result.status == 2 and "is not a demo's; give another --out" in result.err
+    assert result.status == 2 and "is not empty and not a demo's; give another --out" in result.err
 
 
 def test_a_place_that_cannot_be_written_is_one_line(run, reviews):

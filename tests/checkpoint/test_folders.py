@@ -271,4 +271,5 @@ def test_labels_without_names_are_numbered_as_published(tmp_path):
     folder = tiny_bert(tmp_path / "bert", labels=("a", "b"))
     edit_config(folder, id2label=..., label2id=..., num_labels=2)
     assert ch.load(folder).loaded.labels == ("LABEL_0", "LABEL_1")
+    assert not [finding for finding in ch.verify(ch.load(folder)) if finding.verdict == "fail"]
     assert isinstance(published(("a", "b")), BertForSequenceClassification)

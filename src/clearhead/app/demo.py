@@ -59,8 +59,9 @@ def run_demo(out: str, *, offline: bool) -> None:
     show.say(f"{len(held_out):,} of them are held out for the end")
     data = Path(f"{out}-data")
     again = is_demo(Path(out), str(data / "train.csv"))
-    if data.exists() and not again:
-        raise SettingError(f"{data} exists and is not a demo's; give another --out, such as runs/demo")
+    for folder in (Path(out), data):
+        if not again and folder.exists() and (folder.is_file() or any(folder.iterdir())):
+            raise SettingError(f"{folder} is not empty and not a demo's; give another --out")
     train_file, test_file = write(data / "train.csv", training), write(data / "held-out.csv", held_out)
 
     run = Run(Training(data=train_file, out=out, overwrite=again, **kind.training))

@@ -142,7 +142,7 @@ class Run:
         if twice.dropped:
             other = f", {twice.contradicting} of them with another label" if twice.contradicting else ""
             notes.append(f"{twice.dropped} rows repeat a text{other}; the first of each is used")
-        label_names(training)
+        label_names(training)  # one class only is named as such, before the split could fail over it
         return *split(training, part=0.1, seed=s.seed), notes
 
     def estimate(self) -> float:
@@ -158,7 +158,8 @@ class Run:
             else self.settings.epochs
         )
         per_token = seconds / max(1, trained * self.settings.epochs)
-        return seconds + per_token * trained * asked * times / 3  # forward is a third of a step
+        evaluating = per_token * trained * asked * times / 3  # forward is a third of a step
+        return seconds + evaluating + self.saving()
 
     def saving(self) -> float:
         """Seconds to write the weights after each epoch, at 300 MB a second."""
