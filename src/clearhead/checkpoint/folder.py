@@ -104,7 +104,11 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def family_of(values: dict[str, Any], path: Path) -> Family:
     """The family a config names."""
-    name = str(values.get("model_type"))
+    if "model_type" not in values:
+        raise FolderError(
+            f"{path} has no model_type; write the family into it, if you know it: one of {', '.join(FAMILIES)}"
+        )
+    name = str(values["model_type"])
     if name not in FAMILIES:
         raise FolderError(f"{path}: model_type {name!r} is not supported; supported: {', '.join(FAMILIES)}")
     return FAMILIES[name]

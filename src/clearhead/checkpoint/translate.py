@@ -15,10 +15,12 @@ from clearhead.model.config import Config, Head
 # Fields of published configs that change no number we compute.
 HARMLESS = frozenset(
     """
-    _name_or_path add_cross_attention architectures bos_token_id cls_token_id dtype eos_token_id
-    finetuning_task gradient_checkpointing id2label initializer_range is_encoder_decoder label2id language
-    model_type name_or_path num_labels output_attentions output_hidden_states output_past pad_token_id
-    problem_type return_dict sep_token_id tie_word_embeddings torch_dtype transformers_version use_cache
+    _name_or_path _num_labels add_cross_attention architectures bos_token_id cls_token_id directionality
+    dtype eos_token_id finetuning_task gradient_checkpointing id2label initializer_range
+    is_encoder_decoder label2id language model_type name_or_path num_labels output_attentions
+    output_hidden_states output_past pad_token_id pooler_fc_size pooler_num_attention_heads
+    pooler_num_fc_layers pooler_size_per_head pooler_type problem_type return_dict sep_token_id
+    tie_word_embeddings torch_dtype transformers_version use_cache
     """.split()
 )
 

@@ -1,0 +1,105 @@
+"""The most used encoder repositories load as they are published, or are refused with the reason."""
+
+import json
+import warnings
+
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+
+from clearhead.checkpoint.folder import read_folder
+from clearhead.errors import FolderError
+from clearhead.infer.model import Model, packed
+from clearhead.model.context import Context
+from clearhead.text.tokenizer import Tokenizer
+from published_folders import build, descriptions
+
+ALL = descriptions()
+READ = [description for description in ALL if "refused" not in description["expect"]]
+REFUSED = [description for description in ALL if "refused" in description["expect"]]
+TEXTS = [
+    "a good soup, not very warm!",
+    "Good SOUP 12",
+    "naïve café — 北京",
+    "",
+    "a",
+    "so very good , and not a slow film it was end left right story food place warm fine bad the of",
+]
+PAIRS = [("a good soup", "not very warm"), ("Good", "café !")]
+
+
+def name(description):
+    return description["repository"]
+
+
+def rectangle(rows):
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
+
+
+@pytest.mark.parametrize("description", ALL, ids=name)
+def test_a_description_says_where_it_was_looked_up_and_what_was_not_found(description):
+    assert set(description["sources"]) == {"config", "tensors", "tokenizer"}
+    assert isinstance(description["not_verified"], list)
+    if "bytes" in description:
+        # The text has the size that the hub reports for it (some files end in a line break, some do not).
+        length = len(json.dumps(description["config"], indent=2))
+        assert description["bytes"] in (length, length + 1)
+
+
+@pytest.mark.parametrize("description", READ, ids=name)
+def test_a_published_folder_loads_with_its_facts(description, tmp_path):
+    expected = description["expect"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # none of them has a field that its user need think about
+        loaded = read_folder(build(description, tmp_path / "folder"))
+    assert loaded.family.model_type == expected["family"]
+    assert list(loaded.labels) == expected.get("labels", [])
+    head = loaded.network.head_facts
+    kind = "labels" if head and head.labels else "pooler" if head else "none"
+    assert kind == expected.get("head", "labels")
+    assert Model(loaded).limit == expected["limit"]
+
+
+@pytest.mark.parametrize("description", READ, ids=name)
+def test_a_published_folder_gives_the_published_ids(description, tmp_path):
+    folder = build(description, tmp_path / "folder")
+    ours, theirs = Tokenizer.read(folder), AutoTokenizer.from_pretrained(folder)
+    for text in TEXTS:
+        assert list(ours.encode([text])[0].ids) == theirs(text)["input_ids"]
+    for first, second in PAIRS:
+        assert list(ours.encode([(first, second)])[0].ids) == theirs(first, second)["input_ids"]
+
+
+@pytest.mark.parametrize("description", READ, ids=name)
+def test_a_published_folder_gives_the_published_vectors_and_logits(description, tmp_path):
+    folder = build(description, tmp_path / "folder")
+    model = Model(read_folder(folder))
+    network = model.loaded.network.double()
+    rows = model.encode(TEXTS)
+    batch = packed(rows)
+    context = Context.of(batch.layout)
+    kind = AutoModelForSequenceClassification if model.loaded.labels else AutoModel
+    published = kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+    fields = {"input_ids": rectangle([row.ids for row in rows])}
+    fields["attention_mask"] = rectangle([[1] * len(row.ids) for row in rows])
+    if network.config.segments:
+        fields["token_type_ids"] = rectangle([row.segments for row in rows])
+    with torch.no_grad():
+        stream = network(batch, context)
+        answer = network.head(stream, context) if network.head else None
+        right = published(**fields, output_hidden_states=True)
+    near = {"atol": 1e-10, "rtol": 1e-10}
+    for place, row in enumerate(rows):
+        ours, theirs = stream[batch.layout.slices[place]], right.hidden_states[-1][place]
+        torch.testing.assert_close(ours, theirs[: len(row.ids)], **near)
+    if answer is not None:
+        expected = right.logits if model.loaded.labels else right.pooler_output
+        torch.testing.assert_close(answer, expected, **near)
+
+
+@pytest.mark.parametrize("description", REFUSED, ids=name)
+def test_a_published_folder_that_is_not_supported_is_refused_with_the_reason(description, tmp_path):
+    folder = build(description, tmp_path / "folder")
+    with pytest.raises(FolderError, match=description["expect"]["refused"]):
+        read_folder(folder)
