@@ -106,7 +106,7 @@ def family_of(values: dict[str, Any], path: Path) -> Family:
     """The family a config names."""
     if "model_type" not in values:
         raise FolderError(
-            f"{path} has no model_type; write the family into it, if you know it: one of {', '.join(FAMILIES)}"
+            f"{path} has no model_type; write the family into it, if you know it: {', '.join(FAMILIES)}"
         )
     name = str(values["model_type"])
     if name not in FAMILIES:
