@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from text_folders import WORDS, bert, bert_folder
-from transformers import BertTokenizerFast
+from transformers import AutoTokenizer, BertTokenizerFast
 from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 
 from clearhead.errors import FolderError
@@ -140,7 +140,7 @@ def test_only_a_newline_ends_a_line(tmp_path):
 
 @pytest.mark.parametrize("missing", ["[UNK]", "[CLS]", "[SEP]"])
 def test_a_vocabulary_without_a_needed_token_is_refused_by_name(missing, tmp_path):
-    with pytest.raises(FolderError, match=rf"vocab.txt has no line '\{missing[:-1]}\]'; add it"):
+    with pytest.raises(FolderError, match=rf"vocab.txt: the vocabulary lacks '\{missing[:-1]}\]'; add it"):
         bert(tmp_path, [word for word in WORDS if word != missing])
 
 
@@ -163,10 +163,19 @@ def test_what_would_give_other_ids_than_published_is_refused(config, words, tmp_
         bert(tmp_path, **config)
 
 
-def test_tokens_in_a_file_of_their_own_are_refused(tmp_path):
+def test_tokens_in_a_file_of_their_own_come_after_the_vocabulary(tmp_path):
+    bert_folder(tmp_path)
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"zzz": len(WORDS), "Yyy": len(WORDS) + 1}))
+    found = Tokenizer.read(tmp_path).encode(["the zzzyyy cat", "Yyy"])
+    theirs = AutoTokenizer.from_pretrained(tmp_path, tokenizer_type="bert")
+    assert [list(encoding.ids) for encoding in found] == theirs(["the zzzyyy cat", "Yyy"])["input_ids"]
+    assert {len(WORDS), len(WORDS) + 1} <= set(found[0].ids)
+
+
+def test_a_token_in_a_file_of_its_own_with_an_id_it_cannot_get_is_refused(tmp_path):
     bert_folder(tmp_path)
     (tmp_path / "added_tokens.json").write_text('{"extra": 60}')
-    with pytest.raises(FolderError, match=r"added_tokens\.json"):
+    with pytest.raises(FolderError, match=r"added token 'extra' should have id 60 but gets 65"):
         Tokenizer.read(tmp_path)
 
 

@@ -157,7 +157,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
 
 
 def test_a_folder_without_a_tokenizer_says_what_would_do(tmp_path):
-    with pytest.raises(FolderError, match=r"neither tokenizer.json nor vocab.txt; .*save_pretrained"):
+    with pytest.raises(FolderError, match=r"neither tokenizer.json nor vocab.txt, .*save_pretrained"):
         Tokenizer.read(tmp_path)
 
 

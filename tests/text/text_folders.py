@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Core
-from tokenizers import decoders, models, pre_tokenizers, processors
 
 from clearhead.text import Tokenizer, train_tokenizer
 
@@ -158,3 +158,165 @@ def gpt2(**pre_tokenizer: Any) -> Core:
     core.post_processor = processors.ByteLevel(trim_offsets=True)
     core.add_special_tokens(["<|endoftext|>"])
     return core
+
+
+# --- folders with the files of published repositories ----------------------------------------------------
+
+FAIRSEQ = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+MERGES = ["t h", "th e", "Ġ c", "Ġc a", "Ġca t", "Ġ Ġ", "ĠĠ ĠĠ", "a a", "aa aa", "r e"]
+
+
+def byte_vocabulary(**first: int) -> dict[str, int]:
+    """The 256 bytes and what `MERGES` makes of them, after the tokens of `first`."""
+    pieces = [*sorted(pre_tokenizers.ByteLevel.alphabet()), *(merge.replace(" ", "") for merge in MERGES)]
+    return {**first, **{piece: len(first) + index for index, piece in enumerate(pieces)}}
+
+
+def files(folder: Path, **contents: Any) -> Path:
+    """A folder with these files; `vocab_json={…}` becomes vocab.json, a string is written as it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        stem, _, ending = name.rpartition("_")
+        text = content if isinstance(content, str) else json.dumps(content)
+        (folder / f"{stem}.{ending}").write_text(text, encoding="utf-8")
+    return folder
+
+
+def roberta_folder(folder: Path, **config: Any) -> Path:
+    """roberta-base's older files: no tokenizer.json, and the class only in config.json."""
+    vocabulary = byte_vocabulary(**FAIRSEQ)
+    vocabulary["<mask>"] = len(vocabulary)
+    merges = "#version: 0.2\n" + "\n".join(MERGES) + "\n"
+    files(folder, vocab_json=vocabulary, merges_txt=merges, config_json={"model_type": "roberta"})
+    return files(folder, tokenizer_config_json=config) if config else folder
+
+
+def roberta_rules(prefix: bool = False) -> Core:
+    """roberta-base's tokenizer.json."""
+    vocabulary = byte_vocabulary(**FAIRSEQ)
+    vocabulary["<mask>"] = len(vocabulary)
+    core = Core(models.BPE(vocabulary, [tuple(merge.split()) for merge in MERGES]))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    core.decoder = decoders.ByteLevel()
+    core.post_processor = processors.RobertaProcessing(
+        ("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=prefix
+    )
+    core.add_special_tokens([*FAIRSEQ, AddedToken("<mask>", lstrip=True, normalized=False)])
+    return core
+
+
+def modernbert_rules() -> Core:
+    """ModernBERT's kind of tokenizer.json: byte-level, NFC, and runs of spaces as added tokens."""
+    first = {"|||IP_ADDRESS|||": 0, "<|padding|>": 1}
+    core = Core(models.BPE(byte_vocabulary(**first), [tuple(merge.split()) for merge in MERGES]))
+    core.normalizer = normalizers.NFC()
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    core.add_tokens([AddedToken("|||IP_ADDRESS|||", normalized=True)])
+    core.add_special_tokens(["<|padding|>"])
+    core.add_tokens([AddedToken(" " * count, normalized=True) for count in range(24, 1, -1)])
+    core.add_special_tokens(["[UNK]", "[CLS]", "[SEP]", "[PAD]", AddedToken("[MASK]", lstrip=True)])
+    core.add_tokens(["[unused0]", "[unused1]"])
+    ids = [(token, core.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
+    core.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0", pair="[CLS]:0 $A:0 [SEP]:0 $B:0 [SEP]:0", special_tokens=ids
+    )
+    return core
+
+
+def fairseq_unigram(*, later: bool = False) -> Core:
+    """XLM-R's tokenizer.json, as converted at first or `later`."""
+    pieces = [(token, 0.0) for token in FAIRSEQ]
+    pieces += [("▁", -2.0), ("▁the", -3.0), ("▁cat", -3.5), ("at", -3.2), ("é", -6.0), ("▁▁", -5.0)]
+    pieces += [
+        (letter, -4.0 - index / 9) for index, letter in enumerate("abcdefghijklmnopqrstuvwxyz,.!ABCﬁ中")
+    ]
+    core = Core(models.Unigram(pieces, 3, False))
+    collapse = [normalizers.Strip(left=False, right=True), normalizers.Replace(Regex(" {2,}"), "▁")]
+    core.normalizer = normalizers.Sequence(collapse if later else [])
+    metaspace = pre_tokenizers.Metaspace()
+    core.pre_tokenizer = (
+        metaspace if later else pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), metaspace])
+    )
+    core.decoder = decoders.Metaspace()
+    core.add_special_tokens([*FAIRSEQ, AddedToken("<mask>", lstrip=True, normalized=False)])
+    core.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    return core
+
+
+def bert_rules(**normalizer: bool | None) -> Core:
+    """bert-base's tokenizer.json."""
+    core = Core(models.WordPiece({word: index for index, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    core.normalizer = normalizers.BertNormalizer(**normalizer)
+    core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    core.decoder = decoders.WordPiece()
+    core.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    core.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    return core
+
+
+def rules_folder(core: Core, folder: Path, *, model_type: str | None = None, **config: Any) -> Path:
+    """tokenizer.json, and what else is not empty of tokenizer_config.json and config.json."""
+    files(folder, tokenizer_json=core.to_str())
+    if config:
+        files(folder, tokenizer_config_json=config)
+    return files(folder, config_json={"model_type": model_type}) if model_type else folder
+
+
+def published_folders(base: Path) -> dict[str, Path]:
+    """One folder for each kind of published tokenizer files."""
+    vocabulary = byte_vocabulary()
+    vocabulary["<|endoftext|>"] = len(vocabulary)
+    gpt2_files = {"vocab_json": vocabulary, "merges_txt": "\n".join(MERGES)}
+    return {
+        "bert": bert_folder(base / "bert", tokenizer_class="BertTokenizer", model_max_length=512),
+        "bert_cased": rules_folder(
+            bert_rules(lowercase=False),
+            base / "bert_cased",
+            tokenizer_class="BertTokenizer",
+            do_lower_case=False,
+        ),
+        "distilbert": bert_folder(
+            base / "distilbert", tokenizer_class="DistilBertTokenizer", do_lower_case=False
+        ),
+        "electra": rules_folder(bert_rules(), base / "electra", tokenizer_class="ElectraTokenizerFast"),
+        "mobilebert": rules_folder(bert_rules(), base / "mobilebert", model_type="mobilebert"),
+        "roberta": roberta_folder(base / "roberta"),
+        "roberta_spaced": roberta_folder(
+            base / "roberta_spaced", add_prefix_space=True, model_max_length=512
+        ),
+        "roberta_rules": rules_folder(roberta_rules(), base / "roberta_rules", model_type="roberta"),
+        "gpt2": files(base / "gpt2", **gpt2_files, config_json={"model_type": "gpt2"}),
+        "gpt2_begin": files(
+            base / "gpt2_begin",
+            **gpt2_files,
+            tokenizer_config_json={"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True},
+        ),
+        "modernbert": rules_folder(
+            modernbert_rules(),
+            base / "modernbert",
+            model_type="modernbert",
+            tokenizer_class="PreTrainedTokenizerFast",
+            **{f"{role}_token": f"[{role.upper()}]" for role in ("cls", "sep", "pad", "mask", "unk")},
+        ),
+        "xlmr": rules_folder(fairseq_unigram(), base / "xlmr", model_type="xlm-roberta"),
+        "xlmr_later": rules_folder(
+            fairseq_unigram(later=True), base / "xlmr_later", tokenizer_class="XLMRobertaTokenizer"
+        ),
+        "camembert": rules_folder(
+            fairseq_unigram(), base / "camembert", tokenizer_class="CamembertTokenizer"
+        ),
+        "words": rules_folder(word_level(), base / "words", tokenizer_class="PreTrainedTokenizerFast"),
+        "trained": _made(train_tokenizer(SENTENCES, vocab=300), base / "trained"),
+    }
+
+
+def _made(tokenizer: Tokenizer, folder: Path) -> Path:
+    tokenizer.write(folder)
+    return folder

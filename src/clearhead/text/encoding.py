@@ -37,8 +37,10 @@ class Content(NamedTuple):
     ids: Sequence[int]
     offsets: Sequence[Span]
 
-    def first(self, count: int) -> "Content":
-        return Content(self.ids[:count], self.offsets[:count])
+    def cut(self, count: int, *, side: str) -> "Content":
+        """`count` of the tokens; the others are cut off at this side."""
+        kept = slice(count) if side == "right" else slice(len(self.ids) - count, None)
+        return Content(self.ids[kept], self.offsets[kept])
 
 
 class Part(NamedTuple):

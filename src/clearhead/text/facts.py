@@ -65,7 +65,7 @@ def is_lossless(rules: Mapping[str, Any], controls: set[str]) -> bool:
     space, and no added token that swallows spaces or decodes to something else.
     """
     model, decoder = rules["model"], rules["decoder"]
-    steps = _steps(rules["pre_tokenizer"], "pretokenizers")
+    steps = steps_of(rules["pre_tokenizer"])
     leading_space = [step["add_prefix_space"] for step in steps if step["type"] == "ByteLevel"]
     matched = [
         token for token in rules["added_tokens"] if token["content"] not in controls and not token["special"]
@@ -76,7 +76,7 @@ def is_lossless(rules: Mapping[str, Any], controls: set[str]) -> bool:
         and not model["end_of_word_suffix"]
         and decoder is not None
         and decoder["type"] == "ByteLevel"
-        and not _steps(rules["normalizer"], "normalizers")
+        and not steps_of(rules["normalizer"])
         and leading_space == [False]
         and all(step["type"] in KEEPING or step.get("behavior", "Removed") != "Removed" for step in steps)
         and set(pre_tokenizers.ByteLevel.alphabet()) <= model["vocab"].keys()
@@ -90,10 +90,11 @@ def _content(token: str | Mapping[str, Any]) -> str:
     return token if isinstance(token, str) else token["content"]
 
 
-def _steps(part: Mapping[str, Any] | None, name: str) -> list[Mapping[str, Any]]:
+def steps_of(part: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
     """A normaliser or pre-tokenizer as the flat list of its steps."""
     if part is None:
         return []
     if part["type"] != "Sequence":
         return [part]
-    return [step for inner in part[name] for step in _steps(inner, name)]
+    inner = part["normalizers"] if "normalizers" in part else part["pretokenizers"]
+    return [step for one in inner for step in steps_of(one)]

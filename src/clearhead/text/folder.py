@@ -4,60 +4,49 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tokenizers import AddedToken, models
 from tokenizers import Tokenizer as Core
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from clearhead.errors import FolderError
+from clearhead.text.encoding import Template
 from clearhead.text.facts import GROUPS, listed_tokens, role_names
+from clearhead.text.kinds import CLASSES, MODEL_TYPES, Kind
+from clearhead.text.vocabulary import CONVERT, read_vocabulary
 
-# The published converter knows every format.
-CONVERT = (
-    "write a tokenizer.json with transformers: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
-)
+Json = dict[str, Any]
 
-# tokenizer_class values (without "Fast") whose vocab.txt is read the way BERT's is.
-BERT_CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer")
-
-BERT_CONFIG: dict[str, Any] = {
-    "tokenizer_class": "BertTokenizer",
-    "do_lower_case": True,
-    "strip_accents": None,
-    "tokenize_chinese_chars": True,
-    "unk_token": "[UNK]",
-    "sep_token": "[SEP]",
-    "pad_token": "[PAD]",
-    "cls_token": "[CLS]",
-    "mask_token": "[MASK]",
-}
-
-# BERT's options in tokenizer_config.json → those of the library's normaliser.
-BERT_OPTIONS = {
-    "do_lower_case": "lowercase",
-    "strip_accents": "strip_accents",
-    "tokenize_chinese_chars": "handle_chinese_chars",
-}
+AS_IT_STANDS = "PreTrainedTokenizerFast"  # the published class that adds nothing to tokenizer.json
+OPTIONS = ("lstrip", "rstrip", "single_word", "normalized", "special")
 
 
-def read_folder(folder: Path) -> tuple[Core, dict[str, Any]]:
-    """The tokenizer in `folder` and its configuration; tokenizer.json is preferred to vocab.txt.
+def read_folder(folder: Path) -> tuple[Core, Json]:
+    """The tokenizer in `folder` and its configuration, with the defaults of its class filled in.
 
-    The special tokens of special_tokens_map.json, an older place for them, join the configuration.
+    tokenizer.json is preferred to vocab.txt, and to vocab.json with merges.txt. The class is the one that
+    tokenizer_config.json names, or the one of config.json's model_type.
     """
     if not folder.is_dir():
         raise FolderError(f"{folder} is not a folder; give the folder that holds tokenizer.json")
-    legacy = _read_json(folder / "special_tokens_map.json") or {}
-    config = {**legacy, **(_read_json(folder / "tokenizer_config.json") or {})}
-    _check_config(folder / "tokenizer_config.json", config)
     rules = _read_json(folder / "tokenizer.json")
-    if rules is not None:
-        return _read_rules(folder / "tokenizer.json", rules, config=config), config
-    if (folder / "vocab.txt").is_file():
-        config = {**BERT_CONFIG, **config}
-        return _read_bert(folder / "vocab.txt", config), config
-    raise FolderError(f"{folder} has neither tokenizer.json nor vocab.txt; {CONVERT}")
+    config = _read_config(folder, rules or {})
+    kind, name = _kind(folder, config)
+    if rules is None:
+        file, kind, core = read_vocabulary(folder, kind=kind, name=name)
+        config = {**kind.defaults, **config}
+        _check_basic(file, config)
+        _dress(file, core, kind=kind, config=config, rules={})
+    else:
+        core = _read_rules(folder / "tokenizer.json", rules)
+        if kind is not None and isinstance(core.model, kind.model):
+            config = {**kind.defaults, **config}
+            _dress(folder / "tokenizer.json", core, kind=kind, config=config, rules=rules)
+        if (rules.get("truncation") or {}).get("direction") == "Left":
+            config = {"truncation_side": "left", **config}
+    _add_tokens(folder, core, config=config)
+    return core, config
 
 
-def _read_json(path: Path) -> dict[str, Any] | None:
+def _read_json(path: Path) -> Json | None:
     """The object in a JSON file; None if there is no such file."""
     if not path.is_file():
         return None
@@ -70,7 +59,26 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     return content
 
 
-def _check_config(path: Path, config: dict[str, Any]) -> None:
+def _read_config(folder: Path, rules: Json) -> Json:
+    """tokenizer_config.json; two older files join it where it does not list the added tokens itself."""
+    config = _read_json(folder / "tokenizer_config.json") or {}
+    _check_config(folder / "tokenizer_config.json", config)
+    if "added_tokens_decoder" in config:
+        return config
+    older = _read_json(folder / "special_tokens_map.json") or {}
+    _check_config(folder / "special_tokens_map.json", older)
+    config = {**config, **older}
+    stated = [token["content"] for token in rules.get("added_tokens") or ()]
+    special = {token if isinstance(token, str) else token["content"] for token in listed_tokens(config)}
+    added = {
+        str(id): {"content": token, "special": token in special}
+        for token, id in (_read_json(folder / "added_tokens.json") or {}).items()
+        if token not in stated
+    }
+    return {**config, "added_tokens_decoder": added} if added else config
+
+
+def _check_config(path: Path, config: Json) -> None:
     for group in GROUPS:
         if not isinstance(config.get(group) or [], list | dict):
             raise FolderError(
@@ -79,13 +87,26 @@ def _check_config(path: Path, config: dict[str, Any]) -> None:
     for token in listed_tokens(config):
         if not isinstance(token.get("content") if isinstance(token, dict) else token, str):
             raise FolderError(f"{path}: {token!r} is no token; write a string, or an object with a content")
-    for option in BERT_OPTIONS:
-        value = config.get(option, False)
-        if not (isinstance(value, bool) or (value is None and option == "strip_accents")):
-            raise FolderError(f"{path}: {option}={value!r} is not known; use true or false")
+    if (side := config.get("truncation_side", "right")) not in ("left", "right"):
+        raise FolderError(f"{path}: truncation_side={side!r} is not known; use 'left' or 'right'")
+    if config.get("fast_tokenizer_files"):
+        raise FolderError(
+            f"{path}: fast_tokenizer_files names a file for each version of a library; {CONVERT}"
+        )
 
 
-def _read_rules(path: Path, rules: dict[str, Any], *, config: dict[str, Any]) -> Core:
+def _kind(folder: Path, config: Json) -> tuple[Kind | None, str | None]:
+    """How the folder's class builds a tokenizer, if we know, and what names the class."""
+    model = _read_json(folder / "config.json") or {}
+    name, model_type = config.get("tokenizer_class") or model.get("tokenizer_class"), model.get("model_type")
+    if isinstance(name, str) and model_type != "modernbert":  # whose class is published wrongly
+        return CLASSES.get(name.removesuffix("Fast")), name.removesuffix("Fast")
+    if isinstance(model_type, str):
+        return MODEL_TYPES.get(model_type), f"model of type {model_type}"
+    return None, None
+
+
+def _read_rules(path: Path, rules: Json) -> Core:
     try:
         core = Core.from_str(json.dumps(rules))
     except Exception as error:  # the library raises nothing more specific
@@ -93,71 +114,82 @@ def _read_rules(path: Path, rules: dict[str, Any], *, config: dict[str, Any]) ->
             f"{path} does not describe a tokenizer ({error}); fetch it again, or {CONVERT}"
         ) from error
     for token in rules.get("added_tokens") or ():
-        # The library numbers added tokens by itself and says nothing when that disagrees with the file.
-        if (found := core.token_to_id(token["content"])) != token["id"]:
-            raise FolderError(
-                f"{path}: added token {token['content']!r} should have id {token['id']} but gets {found}; "
-                "number the added tokens without gaps after the model's own vocabulary"
-            )
-    model, normalizer = core.model, core.normalizer
-    # These two models fail on the first unknown word, not when they are read.
-    if isinstance(model, models.WordPiece | models.WordLevel) and model.token_to_id(model.unk_token) is None:
-        raise FolderError(
-            f"{path}: unk_token {model.unk_token!r} is not in the vocabulary; add it or change it"
-        )
-    if isinstance(normalizer, normalizers.BertNormalizer):
-        # An explicit option wins, as in the published reader.
-        for theirs, ours in BERT_OPTIONS.items():
-            if theirs in config:
-                setattr(normalizer, ours, config[theirs])
+        _check_id(path, core, token=token["content"], id=token["id"])
+    _check_unknown(path, core, stated=rules["model"])
     return core
 
 
-def _read_bert(path: Path, config: dict[str, Any]) -> Core:
-    """WordPiece as BERT does it (Devlin et al. 2019): one token per line, the id is the line number from 0.
-
-    As in the published reader a repeated token keeps the id of its last line. An empty line uses up its id.
-    """
-    _check_bert(path, config)
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise FolderError(f"{path} is not UTF-8 ({error}); convert it to UTF-8") from error
-    vocabulary = {line: index for index, line in enumerate(lines) if line}
-    roles = role_names(config)
-    for role in ("unk_token", "cls_token", "sep_token"):
-        if roles.get(role) not in vocabulary:
-            raise FolderError(
-                f"{path} has no line {roles.get(role)!r}; "
-                f"add it, or name another {role} in tokenizer_config.json"
-            )
-    core = Core(models.WordPiece(vocabulary, unk_token=roles["unk_token"], max_input_chars_per_word=100))
-    core.normalizer = normalizers.BertNormalizer(
-        clean_text=True, **{ours: config[theirs] for theirs, ours in BERT_OPTIONS.items()}
-    )
-    core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    core.decoder = decoders.WordPiece(prefix="##", cleanup=True)
-    core.add_special_tokens([token for token in roles.values() if token in vocabulary])
-    first, last = roles["cls_token"], roles["sep_token"]
-    core.post_processor = processors.TemplateProcessing(
-        single=[f"{first}:0", "$A:0", f"{last}:0"],
-        pair=[f"{first}:0", "$A:0", f"{last}:0", "$B:1", f"{last}:1"],
-        special_tokens=[(first, vocabulary[first]), (last, vocabulary[last])],
-    )
-    return core
-
-
-def _check_bert(path: Path, config: dict[str, Any]) -> None:
-    """Refuse by name whatever would make the ids differ from the published ones."""
-    kind = str(config["tokenizer_class"] or "BertTokenizer").removesuffix("Fast")
-    if kind not in BERT_CLASSES:
+def _check_id(path: Path, core: Core, *, token: str, id: int) -> None:
+    # The library numbers added tokens by itself and says nothing when that disagrees with the file.
+    if (found := core.token_to_id(token)) != id:
         raise FolderError(
-            f"{path} belongs to a {kind}, and only {', '.join(BERT_CLASSES)} are read; {CONVERT}"
+            f"{path}: added token {token!r} should have id {id} but gets {found}; "
+            "number the added tokens without gaps after the model's own vocabulary"
         )
-    if (path.parent / "added_tokens.json").is_file():
-        raise FolderError(f"{path} has added_tokens.json beside it, which is not read; {CONVERT}")
+
+
+def _check_unknown(path: Path, core: Core, *, stated: Json) -> None:
+    """These models fail on the first unknown word, not when they are read."""
+    if isinstance(core.model, models.Unigram):
+        pieces = {piece for piece, _ in stated["vocab"]}
+        every = stated.get("byte_fallback") and all(f"<0x{byte:02X}>" in pieces for byte in range(256))
+        if stated.get("unk_id") is None and not every:
+            raise FolderError(
+                f"{path}: the Unigram model has no unk_id, so that a text with a new character would fail; "
+                "set unk_id to the place of the unknown token in its vocabulary, counted from 0"
+            )
+    elif (unknown := core.model.unk_token) is not None and core.model.token_to_id(unknown) is None:
+        raise FolderError(f"{path}: unk_token {unknown!r} is not in the vocabulary; add it or change it")
+
+
+def _check_basic(path: Path, config: Json) -> None:
     if config.get("do_basic_tokenize") is False or config.get("never_split"):
         raise FolderError(
             f"{path}: do_basic_tokenize=false and never_split in tokenizer_config.json are not supported; "
             "remove them if the model was trained without"
         )
+
+
+def _dress(file: Path, core: Core, *, kind: Kind, config: Json, rules: Json) -> None:
+    """Put around the vocabulary what the class has there; refuse what would be lost in tokenizer.json."""
+    for option, usual in kind.defaults.items():
+        # Switches are on or off; strip_accents may also be left to lower-casing.
+        if isinstance(usual, bool) and not isinstance(config[option], bool):
+            raise FolderError(f"{file}: {option}={config[option]!r} is not known; use true or false")
+    if config.get("strip_accents") not in (None, True, False):
+        raise FolderError(
+            f"{file}: strip_accents={config['strip_accents']!r} is not known; use true or false"
+        )
+    roles = role_names(config)
+    for role in kind.needed:
+        if core.token_to_id(roles.get(role, "")) is None:
+            raise FolderError(
+                f"{file}: the vocabulary lacks {roles.get(role)!r}; "
+                f"add it, or name another {role} in tokenizer_config.json"
+            )
+    lost = kind.strange(rules) if rules else None
+    stated = [Template.of(core, pair=pair) for pair in (False, True)]
+    kind.dress(core, config, rules=rules)
+    if (
+        not lost
+        and rules.get("post_processor")
+        and stated != [Template.of(core, pair=pair) for pair in (False, True)]
+    ):
+        lost = "post_processor"
+    if lost:
+        raise FolderError(
+            f"{file}: its {lost} is not that of {config['tokenizer_class']}, which the published reader uses "
+            f"instead; to keep it, set tokenizer_class in tokenizer_config.json to {AS_IT_STANDS}"
+        )
+
+
+def _add_tokens(folder: Path, core: Core, *, config: Json) -> None:
+    """The added tokens that the configuration lists, with their ids and options."""
+    decoder = config.get("added_tokens_decoder") or {}
+    if not isinstance(decoder, dict) or not all(id.isdecimal() for id in decoder):
+        raise FolderError(f"{folder}: added_tokens_decoder must be an object of tokens by id")
+    for id, token in sorted(decoder.items(), key=lambda entry: int(entry[0])):
+        token = {"content": token} if isinstance(token, str) else token
+        options = {name: token[name] for name in OPTIONS if name in token}
+        core.add_tokens([AddedToken(token["content"], **options)])
+        _check_id(folder, core, token=token["content"], id=int(id))

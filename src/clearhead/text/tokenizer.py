@@ -60,10 +60,11 @@ class Tokenizer:
 
     @classmethod
     def read(cls, folder: str | Path) -> "Tokenizer":
-        """The tokenizer of a published folder: tokenizer.json, or BERT's vocab.txt where there is none.
+        """The tokenizer of a published folder: tokenizer.json, or vocab.txt, or vocab.json with merges.txt.
 
-        tokenizer_config.json and special_tokens_map.json are used when present. Raises FolderError naming
-        the file and the remedy if something is missing, broken, or would give other ids than published.
+        tokenizer_config.json, special_tokens_map.json and added_tokens.json are used when present. Raises
+        FolderError naming the file and the remedy if something is missing, broken, or would give other ids
+        than published.
         """
         return cls(*read_folder(Path(folder)))
 
@@ -85,7 +86,8 @@ class Tokenizer:
         """Texts, or pairs of texts, to ids: one `Encoding` each, in order.
 
         `limit` is the most tokens a result may have, special tokens included. A longer one loses content
-        tokens from its end (of a pair: from the longer text first) and `dropped` says how many; with
+        tokens from its end, or its beginning if the folder's truncation_side is left (of a pair: from the
+        longer text first), and `dropped` says how many; with
         `long="error"` it raises DataError naming the text's index and both lengths. Lone surrogates are read
         as U+FFFD. SettingError if the special tokens alone exceed `limit`.
         """
@@ -105,7 +107,10 @@ class Tokenizer:
                     f"text {index} has {length} tokens and the limit is {limit}, special tokens included; "
                     "shorten it, or set long='truncate'"
                 )
-            cut = [content.first(count) for content, count in zip(whole, kept, strict=True)]
+            cut = [
+                content.cut(count, side=self.truncation_side)
+                for content, count in zip(whole, kept, strict=True)
+            ]
             result.append(template.around(cut, dropped))
         return result
 
@@ -159,6 +164,11 @@ class Tokenizer:
     def lossless(self) -> bool:
         """True if `decode(encode(text))` gives back every text exactly."""
         return self._lossless
+
+    @property
+    def truncation_side(self) -> Literal["left", "right"]:
+        """The end at which a text that is too long loses tokens."""
+        return "left" if self._config.get("truncation_side") == "left" else "right"
 
     @property
     def limit(self) -> int | None:

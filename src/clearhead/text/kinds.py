@@ -1,0 +1,213 @@
+"""Published tokenizer classes: what the published reader puts around the vocabulary of each.
+
+A class fixes the normaliser, the pre-tokenizer and the template. Its options stand in tokenizer_config.json,
+or have the class's defaults; either counts more than what tokenizer.json says.
+"""
+
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tokenizers import Tokenizer as Core
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+from clearhead.text.facts import role_names, steps_of
+
+Config = Mapping[str, Any]
+
+# BERT's options in tokenizer_config.json → those of the library's normaliser.
+BERT_OPTIONS = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
+# Options of a step that must be on, as they are where a file does not name them.
+ON = ("clean_text", "use_regex", "split")
+# How converters write that sentencepiece takes several spaces for one; splitting at white space does it too.
+SPACES = {"Regex": " {2,}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One way to build a tokenizer, shared by several published classes."""
+
+    model: type
+    """The library's model that it is for."""
+    defaults: Config
+    """What tokenizer_config.json need not say."""
+    needed: tuple[str, ...]
+    """The roles whose tokens must be in the vocabulary."""
+    steps: frozenset[str]
+    """The normalisers and pre-tokenizers that a tokenizer.json of this kind may state."""
+    dress: Callable[..., None]
+    """Put everything but the vocabulary into a core, from the configuration and tokenizer.json's content."""
+
+    def strange(self, rules: Config) -> str | None:
+        """The part of tokenizer.json's content `rules` that `dress` would lose, if there is one."""
+        for part in ("normalizer", "pre_tokenizer"):
+            for step in steps_of(rules.get(part)):
+                on = all(step.get(option, True) for option in ON)
+                if step["type"] not in self.steps or not on or step.get("pattern", SPACES) != SPACES:
+                    return part
+        model = rules["model"]
+        usual: Config = {}
+        if self.model is models.WordPiece:
+            usual = {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
+        for option, value in usual.items():
+            if model.get(option, value) != value:
+                return option
+        other = (
+            "continuing_subword_prefix",
+            "end_of_word_suffix",
+            "ignore_merges",
+            "byte_fallback",
+            "fuse_unk",
+        )
+        return next((option for option in other if option not in usual and model.get(option)), None)
+
+
+def _bert(core: Core, config: Config, *, rules: Config) -> None:
+    """WordPiece over words and punctuation (Devlin et al. 2019)."""
+    core.model.unk_token = role_names(config)["unk_token"]
+    core.normalizer = normalizers.BertNormalizer(
+        clean_text=True, **{ours: config[theirs] for theirs, ours in BERT_OPTIONS.items()}
+    )
+    core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    core.decoder = decoders.WordPiece(prefix="##", cleanup=True)
+    core.post_processor = processors.BertProcessing(
+        _token(core, config, role="sep_token"), _token(core, config, role="cls_token")
+    )
+
+
+def _gpt2(core: Core, config: Config, *, rules: Config) -> None:
+    """Byte-level BPE (Radford et al. 2019), with nothing around a text unless the folder asks for it."""
+    core.model.unk_token = None  # every byte is a token
+    core.normalizer = None
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=config["add_prefix_space"], use_regex=True)
+    core.decoder = decoders.ByteLevel()
+    if rules.get("post_processor") is None:
+        asked = [role if config.get(f"add_{role}") else None for role in ("bos_token", "eos_token")]
+        before, after = (role and _token(core, config, role=role) for role in asked)
+        frame = [[f"{token[0]}:{{0}}"] if token else [] for token in (before, after)]
+        single, second = ([*frame[0], text, *frame[1]] for text in ("$A:{0}", "$B:{0}"))
+        core.post_processor = processors.TemplateProcessing(
+            single=[piece.format(0) for piece in single],
+            pair=[piece.format(0) for piece in single] + [piece.format(1) for piece in second],
+            special_tokens=[token for token in {before, after} if token],
+        )
+
+
+def _roberta(core: Core, config: Config, *, rules: Config) -> None:
+    """Byte-level BPE as `<s> first </s></s> second </s>`, all in segment 0 (Liu et al. 2019)."""
+    _gpt2(core, config, rules={"post_processor": "below"})
+    core.post_processor = processors.RobertaProcessing(
+        _token(core, config, role="sep_token"),
+        _token(core, config, role="cls_token"),
+        trim_offsets=config["trim_offsets"],
+        add_prefix_space=config["add_prefix_space"],
+    )
+
+
+def _sentencepiece(core: Core, config: Config, *, rules: Config) -> None:
+    """Unigram over words that begin with ▁, in RoBERTa's template (Conneau et al. 2020)."""
+    maps = [step for step in steps_of(rules.get("normalizer")) if step["type"] == "Precompiled"]
+    core.normalizer = (
+        normalizers.Precompiled(base64.b64decode(maps[0]["precompiled_charsmap"])) if maps else None
+    )
+    scheme = "always" if config["add_prefix_space"] else "never"
+    core.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme=scheme)]
+    )
+    core.decoder = decoders.Metaspace(prepend_scheme=scheme)
+    core.post_processor = processors.RobertaProcessing(
+        _token(core, config, role="eos_token"),
+        _token(core, config, role="bos_token"),
+        trim_offsets=False,
+        add_prefix_space=False,
+    )
+
+
+def _token(core: Core, config: Config, *, role: str) -> tuple[str, int]:
+    name = role_names(config)[role]
+    id = core.token_to_id(name)
+    assert id is not None  # one of the `needed`
+    return name, id
+
+
+def _roles(**names: str) -> dict[str, str]:
+    return {f"{role}_token": token for role, token in names.items()}
+
+
+BERT = Kind(
+    model=models.WordPiece,
+    defaults={
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": True,
+        "strip_accents": None,
+        "tokenize_chinese_chars": True,
+        **_roles(unk="[UNK]", sep="[SEP]", pad="[PAD]", cls="[CLS]", mask="[MASK]"),
+    },
+    needed=("unk_token", "cls_token", "sep_token"),
+    steps=frozenset({"BertNormalizer", "BertPreTokenizer"}),
+    dress=_bert,
+)
+GPT2 = Kind(
+    model=models.BPE,
+    defaults={
+        "tokenizer_class": "GPT2Tokenizer",
+        "add_prefix_space": False,
+        **_roles(bos="<|endoftext|>", eos="<|endoftext|>", unk="<|endoftext|>"),
+    },
+    needed=("bos_token", "eos_token"),
+    steps=frozenset({"ByteLevel"}),
+    dress=_gpt2,
+)
+FAIRSEQ = _roles(bos="<s>", eos="</s>", unk="<unk>", sep="</s>", pad="<pad>", cls="<s>", mask="<mask>")
+ROBERTA = Kind(
+    model=models.BPE,
+    defaults={
+        "tokenizer_class": "RobertaTokenizer",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        **FAIRSEQ,
+    },
+    needed=("cls_token", "sep_token"),
+    steps=frozenset({"ByteLevel"}),
+    dress=_roberta,
+)
+SENTENCEPIECE = Kind(
+    model=models.Unigram,
+    defaults={"tokenizer_class": "XLMRobertaTokenizer", "add_prefix_space": True, **FAIRSEQ},
+    needed=("bos_token", "eos_token", "unk_token"),
+    steps=frozenset({"Precompiled", "Strip", "Replace", "WhitespaceSplit", "Metaspace"}),
+    dress=_sentencepiece,
+)
+
+CAMEMBERT = replace(
+    SENTENCEPIECE,
+    defaults={
+        **SENTENCEPIECE.defaults,
+        "tokenizer_class": "CamembertTokenizer",
+        "additional_special_tokens": ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"],
+    },
+)
+
+# Values of tokenizer_class, without "Fast".
+CLASSES = {
+    **dict.fromkeys(
+        ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer"), BERT
+    ),
+    **dict.fromkeys(("RobertaTokenizer", "BartTokenizer"), ROBERTA),
+    "XLMRobertaTokenizer": SENTENCEPIECE,
+    "CamembertTokenizer": CAMEMBERT,
+    "GPT2Tokenizer": GPT2,
+}
+# Values of model_type in config.json, for folders whose tokenizer_config.json names no class.
+MODEL_TYPES = {
+    **dict.fromkeys(("bert", "distilbert", "electra", "mobilebert"), BERT),
+    **dict.fromkeys(("roberta", "bart"), ROBERTA),
+    "xlm-roberta": SENTENCEPIECE,
+    "camembert": CAMEMBERT,
+    "gpt2": GPT2,
+}

@@ -1,0 +1,88 @@
+"""The older vocabulary files: BERT's vocab.txt, and vocab.json with merges.txt of byte-level BPE."""
+
+import json
+from pathlib import Path
+
+from tokenizers import Tokenizer as Core
+from tokenizers import models
+
+from clearhead.errors import FolderError
+from clearhead.text.kinds import BERT, CLASSES, Kind
+
+# The published converter knows every format.
+CONVERT = (
+    "write a tokenizer.json with transformers: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+)
+
+
+def read_vocabulary(folder: Path, *, kind: Kind | None, name: str | None) -> tuple[Path, Kind, Core]:
+    """The file, how to build a tokenizer of its kind, and a core with nothing but the vocabulary in it.
+
+    `kind` is that of the folder's class, which `name` is called by messages. Raises FolderError if the files
+    are broken, belong to another class, or hold a vocabulary that takes another library to read.
+    """
+    if (path := folder / "vocab.txt").is_file():
+        kind = kind or (BERT if name is None else None)
+        if kind is None or kind.model is not models.WordPiece:
+            raise FolderError(
+                f"{path} belongs to a {name}, and only {_names(models.WordPiece)} are read; {CONVERT}"
+            )
+        return path, kind, Core(_word_piece(path))
+    if (path := folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+        if kind is None or kind.model is not models.BPE:
+            found = f"belongs to a {name}" if name else "does not say which class it belongs to"
+            raise FolderError(
+                f"{path} {found}, and only {_names(models.BPE)} are read; "
+                f"name one as tokenizer_class in tokenizer_config.json, or {CONVERT}"
+            )
+        return path, kind, Core(_byte_level(path, folder / "merges.txt"))
+    for path in sorted(folder.glob("*.model")):
+        raise FolderError(f"{path} is a sentencepiece model, which is not read; {CONVERT}")
+    raise FolderError(
+        f"{folder} has neither tokenizer.json nor vocab.txt, nor vocab.json with merges.txt; {CONVERT}"
+    )
+
+
+def _names(model: type) -> str:
+    return ", ".join(name for name, kind in CLASSES.items() if kind.model is model)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FolderError(f"{path} is not UTF-8 ({error}); convert it to UTF-8") from error
+
+
+def _word_piece(path: Path) -> models.WordPiece:
+    """One token a line; the id is the line number from 0.
+
+    As in the published reader a repeated token keeps the id of its last line. An empty line uses up its id.
+    """
+    vocabulary = {line: index for index, line in enumerate(_text(path).split("\n")) if line}
+    return models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100)
+
+
+def _byte_level(path: Path, merges: Path) -> models.BPE:
+    """Token → id as JSON; one merge a line, two tokens with a space between."""
+    try:
+        vocabulary = json.loads(_text(path))
+    except (ValueError, RecursionError) as error:
+        raise FolderError(f"{path} cannot be read as JSON ({error}); fetch it again") from error
+    ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else [None]
+    if not all(type(id) is int and 0 <= id < 2**32 for id in ids) or len(set(ids)) < len(ids):
+        raise FolderError(
+            f"{path} must give each token an id of its own, a whole number from 0; fetch it again"
+        )
+    pairs = []
+    for number, line in enumerate(_text(merges).split("\n"), 1):
+        if not line or line.startswith("#version"):
+            continue
+        pair = line.split(" ")
+        if len(pair) != 2 or not {*pair, "".join(pair)} <= vocabulary.keys():
+            raise FolderError(
+                f"{merges}, line {number}: {line[:40]!r} does not merge two tokens of vocab.json to a third; "
+                "fetch both files again"
+            )
+        pairs.append((pair[0], pair[1]))
+    return models.BPE(vocabulary, pairs)

@@ -1,0 +1,265 @@
+"""What tokenizer_config.json says over tokenizer.json counts as in the published reader, or is refused."""
+
+import json
+
+import pytest
+from test_text_published import check
+from text_folders import (
+    WORDS,
+    bert_folder,
+    bert_rules,
+    byte_vocabulary,
+    fairseq_unigram,
+    files,
+    roberta_folder,
+    roberta_rules,
+    rules_folder,
+    unigram,
+)
+from tokenizers import AddedToken, normalizers, pre_tokenizers, processors
+from transformers import AutoTokenizer
+
+from clearhead.errors import FolderError
+from clearhead.text import Tokenizer
+
+AS_IT_STANDS = {"tokenizer_class": "PreTrainedTokenizerFast"}
+TEXTS = ["Café the cat", "cafe\u0301 中文a", " the  zzz catzzz ", "please [SEP] as is"]
+
+
+def agree(folder, texts=TEXTS, **limits):
+    """Our reader, after the ids were found to be the published ones."""
+    ours, published = Tokenizer.read(folder), AutoTokenizer.from_pretrained(folder, split_special_tokens=True)
+    for item in [*texts, (texts[0], texts[1]), (texts[1], texts[2])]:
+        check("this", {"this": (ours, published)}, item, **limits)
+    ours.write(folder / "again")
+    again = Tokenizer.read(folder / "again")
+    assert again.encode(texts, limit=7) == ours.encode(texts, limit=7)
+    return ours
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"tokenizer_class": "BertTokenizer"},  # says nothing of case: the class lower-cases
+        {"tokenizer_class": "BertTokenizerFast", "do_lower_case": False},
+        {"tokenizer_class": "DistilBertTokenizer", "strip_accents": True, "do_lower_case": False},
+        {"tokenizer_class": "BertTokenizer", "strip_accents": False, "tokenize_chinese_chars": False},
+        {**AS_IT_STANDS, "do_lower_case": False, "strip_accents": True},  # whose options are not its own
+        {**AS_IT_STANDS, "do_lower_case": True, "tokenize_chinese_chars": False},
+        {"tokenizer_class": "SomethingElse", "do_lower_case": True},
+    ],
+    ids=str,
+)
+def test_case_and_accents(stored, config, tmp_path):
+    agree(rules_folder(bert_rules(lowercase=stored), tmp_path, **config))
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"tokenizer_class": "RobertaTokenizer"},
+        {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True},
+        {"tokenizer_class": "BartTokenizerFast", "add_prefix_space": False, "trim_offsets": False},
+        {
+            "tokenizer_class": "GPT2Tokenizer",
+            "add_prefix_space": True,
+            "unk_token": "<unk>",
+            "bos_token": "<s>",
+        }
+        | {"eos_token": "</s>", "add_bos_token": True},
+        {**AS_IT_STANDS, "add_prefix_space": True, "add_bos_token": True},
+    ],
+    ids=str,
+)
+def test_a_leading_space_and_begin_tokens(stored, config, tmp_path):
+    agree(rules_folder(roberta_rules(prefix=stored), tmp_path, **config))
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_a_leading_space_in_sentencepiece(prefix, tmp_path):
+    folder = rules_folder(
+        fairseq_unigram(), tmp_path, tokenizer_class="XLMRobertaTokenizer", add_prefix_space=prefix
+    )
+    agree(folder, texts=["the cat", " cat  the ", "thecat"])
+
+
+def test_roberta_offsets_are_trimmed_as_published(tmp_path):
+    folder = roberta_folder(tmp_path)
+    ours, published = Tokenizer.read(folder), AutoTokenizer.from_pretrained(folder)
+    for text in ("the  cat sat", "  the cat ", "a ↻ é"):
+        expected = published(text, return_offsets_mapping=True)["offset_mapping"]
+        assert list(ours.encode([text])[0].offsets) == expected
+
+
+@pytest.mark.parametrize("limit", [5, 6, 7, 8, 9])
+def test_texts_are_cut_at_the_left_where_the_folder_says_so(limit, tmp_path):
+    ours = agree(
+        bert_folder(tmp_path, tokenizer_class="BertTokenizer", truncation_side="left"),
+        max_length=limit,
+        truncation="longest_first",
+    )
+    assert ours.truncation_side == "left"
+    (found,) = ours.encode(["the cat sat on the mat"], limit=4)
+    assert [ours.name(id) for id in found.ids] == ["[CLS]", "the", "mat", "[SEP]"]
+    assert found.offsets == ((0, 0), (15, 18), (19, 22), (0, 0))
+    assert found.dropped == 4
+
+
+def test_a_side_stored_with_a_truncation_counts_unless_the_configuration_names_one(tmp_path):
+    core = bert_rules()
+    core.enable_truncation(9, direction="left")
+    folder = rules_folder(core, tmp_path / "a", **AS_IT_STANDS)
+    assert agree(folder, max_length=6, truncation="longest_first").truncation_side == "left"
+    folder = rules_folder(core, tmp_path / "b", **AS_IT_STANDS, truncation_side="right")
+    assert agree(folder, max_length=6, truncation="longest_first").truncation_side == "right"
+
+
+@pytest.mark.parametrize("decoder", [False, True])
+def test_the_older_map_counts_unless_the_configuration_lists_the_added_tokens(decoder, tmp_path):
+    config = {"tokenizer_class": "BertTokenizer", "sep_token": "is"}
+    if decoder:
+        config["added_tokens_decoder"] = {"0": {"content": "[PAD]", "special": True}}
+    bert_folder(tmp_path, **config)
+    files(tmp_path, special_tokens_map_json={"sep_token": "or", "cls_token": {"content": "as"}})
+    ours = agree(tmp_path, texts=TEXTS[:3])
+    assert ours.tokens("the") == (["[CLS]", "the", "is"] if decoder else ["as", "the", "or"])
+
+
+@pytest.mark.parametrize("in_rules", [True, False])
+def test_added_tokens_of_the_configuration_match_texts_as_published(in_rules, tmp_path):
+    count = len(WORDS)
+    added = {
+        str(count): {"content": "zzz", "special": False, "normalized": True},
+        str(count + 1): {"content": "Yyy", "special": False, "lstrip": True, "single_word": True},
+        str(WORDS.index("as")): {"content": "as", "special": False},
+        str(count + 2): {"content": "[X]", "special": True},
+    }
+    config = {"tokenizer_class": "BertTokenizer", "added_tokens_decoder": added}
+    if in_rules:
+        core = bert_rules()
+        core.add_tokens(["zzz", AddedToken("Yyy", rstrip=True)])
+        rules_folder(core, tmp_path, **config)
+    else:
+        bert_folder(tmp_path, **config)
+    ours = agree(tmp_path, texts=[*TEXTS, "the Yyy mat zzzas Yyys", "[X] the"])
+    assert ours.vocab_size == count + 3
+    assert count + 2 in ours.control_ids
+
+
+def test_an_added_token_that_cannot_get_its_id_is_refused(tmp_path):
+    bert_folder(tmp_path, added_tokens_decoder={"99": {"content": "zzz"}})
+    with pytest.raises(FolderError, match=r"added token 'zzz' should have id 99 but gets 65"):
+        Tokenizer.read(tmp_path)
+    bert_folder(tmp_path, added_tokens_decoder=[{"content": "zzz"}])
+    with pytest.raises(FolderError, match=r"added_tokens_decoder must be an object of tokens by id"):
+        Tokenizer.read(tmp_path)
+
+
+ROBERTA_FRAME = processors.RobertaProcessing(("[SEP]", 3), ("[CLS]", 2))
+
+
+@pytest.mark.parametrize(
+    ("core", "part", "new", "name"),
+    [
+        (bert_rules(), "normalizer", normalizers.NFC(), "BertTokenizer"),
+        (bert_rules(), "normalizer", normalizers.BertNormalizer(clean_text=False), "BertTokenizer"),
+        (bert_rules(), "pre_tokenizer", pre_tokenizers.Whitespace(), "DistilBertTokenizer"),
+        (bert_rules(), "post_processor", ROBERTA_FRAME, "BertTokenizer"),
+        (roberta_rules(), "normalizer", normalizers.NFC(), "RobertaTokenizer"),
+        (roberta_rules(), "pre_tokenizer", pre_tokenizers.ByteLevel(use_regex=False), "RobertaTokenizer"),
+        (fairseq_unigram(), "normalizer", normalizers.Replace("``", "'"), "XLMRobertaTokenizer"),
+    ],
+)
+def test_rules_that_the_published_reader_would_drop_are_refused_with_the_way_to_keep_them(
+    core, part, new, name, tmp_path
+):
+    setattr(core, part, new)
+    with pytest.raises(FolderError, match=rf"its {part} is not that of {name}.*to PreTrainedTokenizerFast"):
+        Tokenizer.read(rules_folder(core, tmp_path, tokenizer_class=name))
+    agree(rules_folder(core, tmp_path, **AS_IT_STANDS))
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("max_input_chars_per_word", 7), ("continuing_subword_prefix", "@@")]
+)
+def test_a_model_that_the_published_reader_would_change_is_refused(option, value, tmp_path):
+    rules = json.loads(bert_rules().to_str())
+    rules["model"][option] = value
+    files(tmp_path, tokenizer_json=rules, tokenizer_config_json={"tokenizer_class": "BertTokenizer"})
+    with pytest.raises(FolderError, match=rf"its {option} is not that of BertTokenizer"):
+        Tokenizer.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"truncation_side": "middle"}, r"truncation_side='middle' is not known; use 'left' or 'right'"),
+        (
+            {"fast_tokenizer_files": ["tokenizer.4.0.json"]},
+            r"fast_tokenizer_files names a file for each version",
+        ),
+        ({"strip_accents": "no"}, r"strip_accents='no' is not known"),
+        ({"tokenize_chinese_chars": 1}, r"tokenize_chinese_chars=1 is not known; use true or false"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(config, words, tmp_path):
+    with pytest.raises(FolderError, match=words):
+        Tokenizer.read(bert_folder(tmp_path, **config))
+
+
+def test_sentencepiece_without_rules_is_refused_with_the_way_to_convert_it(tmp_path):
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(b"\n\x0e\n\x05<unk>")
+    files(tmp_path, config_json={"model_type": "xlm-roberta"})
+    with pytest.raises(
+        FolderError, match=r"sentencepiece.bpe.model is a sentencepiece model.*save_pretrained"
+    ):
+        Tokenizer.read(tmp_path)
+
+
+def test_a_unigram_model_without_an_unknown_token_is_refused(tmp_path):
+    rules = json.loads(unigram().to_str())
+    rules["model"]["unk_id"] = None
+    files(tmp_path, tokenizer_json=rules)
+    with pytest.raises(FolderError, match=r"the Unigram model has no unk_id.*set unk_id to the place"):
+        Tokenizer.read(tmp_path)
+
+
+def test_byte_level_files_without_a_class_are_refused_with_the_classes_there_are(tmp_path):
+    files(tmp_path, vocab_json=byte_vocabulary(), merges_txt="")
+    with pytest.raises(FolderError, match=r"does not say which class.*RobertaTokenizer.*GPT2Tokenizer"):
+        Tokenizer.read(tmp_path)
+    files(tmp_path, config_json={"model_type": "deberta"})
+    with pytest.raises(FolderError, match=r"belongs to a model of type deberta"):
+        Tokenizer.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "merges", "words"),
+    [
+        ("{", "", r"vocab.json cannot be read as JSON"),
+        ("[]", "", r"vocab.json must give each token an id of its own"),
+        ('{"a": 0, "b": 0}', "", r"vocab.json must give each token an id of its own"),
+        ('{"a": "0"}', "", r"vocab.json must give each token an id of its own"),
+        ('{"a": -1}', "", r"vocab.json must give each token an id of its own"),
+        (None, "#version: 0.2\nt h\nq z\n", r"merges.txt, line 3: 'q z' does not merge two tokens"),
+        (None, "t h e\n", r"merges.txt, line 1: 't h e' does not merge"),
+        (None, "th\n", r"merges.txt, line 1: 'th' does not merge"),
+    ],
+)
+def test_a_broken_vocabulary_is_refused_by_file_and_line(vocabulary, merges, words, tmp_path):
+    roberta_folder(tmp_path)
+    (tmp_path / "merges.txt").write_text(merges)
+    if vocabulary is not None:
+        (tmp_path / "vocab.json").write_text(vocabulary)
+    with pytest.raises(FolderError, match=words):
+        Tokenizer.read(tmp_path)
+
+
+def test_windows_line_ends_in_merges_do_not_matter(tmp_path):
+    roberta_folder(tmp_path)
+    before = Tokenizer.read(tmp_path).encode(TEXTS)
+    merges = (tmp_path / "merges.txt").read_bytes()
+    (tmp_path / "merges.txt").write_bytes(merges.replace(b"\n", b"\r\n"))
+    assert Tokenizer.read(tmp_path).encode(TEXTS) == before
