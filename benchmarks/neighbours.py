@@ -1,23 +1,23 @@
 """How many texts' scores change by a bit with their neighbours: clearhead and its peers, float32 and int8.
 
-    python benchmarks/neighbours.py --quick | --full [--json FILE] [--svg FILE] [--layers 12]
+    python benchmarks/neighbours.py --quick | --full [--json FILE] [--svg FILE] [--layers 6]
 
 512 texts of random words (lengths log-normal with median 24 and 95th percentile 120, at most 512) go through
-a BERT with random weights (the full run: BERT-base's shape; logits of two labels) once each alone, in a call
-of its own, and again in company, as a user would run them: in batches of 32 as they come, in batches of 32 by
-length, and by length with at most 2,048 tokens a batch (clearhead: all in one call, which makes batches of
-its own). A text counts as changed where the bytes of its logits differ from those it has alone, in any of the
-three. Nothing is timed. The weights are drawn twice as wide as BERT's, so that the scores differ from text to
-text as a trained model's do.
+a BERT with random weights (the full run: 6 blocks of BERT-base's; logits of two labels) once each alone, in a
+call of its own, and again in company, as a user would run them: in batches of 32 as they come, in batches of
+32 by length, and by length with at most 2,048 tokens a batch (clearhead: all in one call, which makes batches
+of its own). A text counts as changed where the bytes of its logits differ from those it has alone, in any of
+the three. Nothing is timed. The weights are drawn twice as wide as BERT's, so that the scores differ from
+text to text as a trained model's do.
 
 Engines: clearhead float32; `transformers` float32 with fused and with eager attention, and under torch's
-dynamic int8; CTranslate2 float32 and int8; ONNX Runtime float32 and dynamically quantised to int8. Install
+dynamic int8; CTranslate2 float32 and int8; ONNX Runtime float32 and dynamically quantised to int8. To install
 them with the development environment:
 
-    pip install -e ".[dev]" -r benchmarks/requirements.txt
+    pip install -e ".[dev]" -r benchmarks/requirements.txt -c constraints.txt
 
-The full run takes about 15 minutes on two cores of 2023, the quick one (2 blocks of width 64, 64 texts) a
-minute. `--svg` draws the figure of the README.
+The full run takes about 15 minutes on two cores, the quick one (2 blocks of width 64, 64 texts) a minute.
+`--svg` draws the figure of the README.
 """
 
 import math
@@ -127,7 +127,7 @@ def table(rows: list[Result]) -> str:
 
 def main() -> None:
     parser = measuring.arguments(__doc__)
-    parser.add_argument("--layers", type=int, default=shapes.BASE.layers, help="blocks of the full run")
+    parser.add_argument("--layers", type=int, default=6, help="blocks of the full run")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the figure")
     options = measuring.options_of(parser, SIDES)
     full = replace(shapes.BASE, layers=options.layers)

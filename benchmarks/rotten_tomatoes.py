@@ -15,7 +15,8 @@ clearhead: its command's defaults, apart from `--epochs`: 1,024 tokens a batch. 
 batches of 32 shuffled texts of similar length (its own trainer's sampler), which is about as many texts.
 
 Needs the development environment (pip install -e ".[dev]"); fetches model and reviews where they are not here
-yet, as `clearhead get` does. The full run takes between half an hour and an hour on two cores of 2023.
+yet, as `clearhead get` does. The full run takes half an hour to an hour on two cores; an estimate is
+printed first.
 """
 
 import csv
