@@ -25,6 +25,16 @@ def required(help: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Opening:
+    """How a model folder is opened."""
+
+    allow_bin: Annotated[bool, Parameter(negative="")] = option(
+        False, "read weights from pytorch_model.bin too, as a table of tensors; nothing in it is run"
+    )
+    fingerprint: bool = option(True, "whether a model must be what its fingerprint.json says was saved")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reading:
     """How a file of texts is read."""
 
@@ -90,7 +100,7 @@ class Learning:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training(Making, Reading, Learning):
+class Training(Opening, Making, Reading, Learning):
     """A run that trains a classifier from a file of labelled texts."""
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 import json
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +16,8 @@ from transformers import (
 )
 
 import clearhead as ch
-from clearhead.checkpoint.folder import CONFIG, WEIGHTS, read_folder, write_folder
+from clearhead.checkpoint.folder import CONFIG, read_folder, write_folder
+from clearhead.checkpoint.tensors import WEIGHTS
 from clearhead.errors import FolderError
 from clearhead.model.config import Head, Pooling
 from clearhead.model.transformer import with_head
@@ -235,7 +237,7 @@ def test_a_broken_or_incomplete_folder_is_named_with_its_fix(bert_folder, tmp_pa
     (bert_folder / WEIGHTS).unlink()
     (bert_folder / "pytorch_model.bin").write_bytes(b"x")
     with pytest.raises(
-        FolderError, match=r"has no model.safetensors; found pytorch_model.bin, which is not read"
+        FolderError, match=r"has no model.safetensors, only pytorch_model.bin: pickles, .* --allow-bin"
     ):
         read_folder(bert_folder)
     (bert_folder / CONFIG).write_text("{")
@@ -250,21 +252,46 @@ def test_a_tokenizer_of_another_model_is_refused(bert_folder):
         read_folder(bert_folder)
 
 
-def test_a_reader_never_meets_half_a_file(bert_folder, tmp_path, monkeypatch):
-    """A crash while saving leaves the old file and nothing beside it."""
+def test_a_crash_while_saving_leaves_the_old_model_and_nothing_beside_it(bert_folder, tmp_path, monkeypatch):
     model = ch.load(bert_folder)
     model.save(tmp_path / "out")
-    before = (tmp_path / "out" / WEIGHTS).read_bytes()
+    before = contents(tmp_path / "out")
 
-    def crash(tensors, path, metadata):
-        path.write_bytes(b"half")
+    def crash(path, values):
+        path.write_text("half")
         raise OSError("disk full")
 
-    monkeypatch.setattr("clearhead.checkpoint.folder.save_file", crash)
+    monkeypatch.setattr("clearhead.checkpoint.folder.write_json", crash)
     with pytest.raises(OSError, match="disk full"):
         model.save(tmp_path / "out")
-    assert (tmp_path / "out" / WEIGHTS).read_bytes() == before
-    assert not list((tmp_path / "out").glob(".*.part"))
+    assert contents(tmp_path / "out") == before
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("moved", range(5))
+def test_files_of_two_models_never_stay_side_by_side(bert_folder, tmp_path, monkeypatch, moved):
+    """Killed after some of the files reached their places, the next reader moves the rest."""
+    out = tmp_path / "out"
+    tiny_bert(tmp_path / "other", labels=("no", "yes"), intermediate_size=24)
+    ch.load(tmp_path / "other").save(out)
+    model = ch.load(bert_folder)
+    model.save(tmp_path / "whole")
+    before, steps = Path.replace, iter(range(9))
+
+    def killed(self, target):
+        if self.parent.name == ".next" and next(steps) == moved:
+            raise KeyboardInterrupt
+        return before(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            model.save(out)
+    assert ch.load(out).predict(TEXTS) == model.predict(TEXTS)
+    assert contents(out) == contents(tmp_path / "whole")
 
 
 def test_labels_without_names_are_numbered_as_published(tmp_path):

@@ -17,6 +17,7 @@ from clearhead.data.rows import Row
 from clearhead.errors import FolderError
 from clearhead.infer.evaluate import Evaluation
 from clearhead.model.config import Learned, Positions, Relative, Sinusoidal
+from clearhead.settings import Opening
 from clearhead.tasks.classify import Result
 from clearhead.tasks.scores import Metrics
 
@@ -164,7 +165,7 @@ def pairs(values: Mapping[str, Any], *, as_json: bool) -> None:
     out.print(grid)
 
 
-def info(model: str, *, as_json: bool) -> None:
+def info(model: str, opening: Opening, *, as_json: bool) -> None:
     """Facts and sizes of a folder or of an architecture by name."""
     from clearhead.checkpoint.architectures import ARCHITECTURES
     from clearhead.checkpoint.families import FAMILIES
@@ -177,7 +178,7 @@ def info(model: str, *, as_json: bool) -> None:
         facts: dict[str, Any] = {"name": model, "printed": printed}
     else:
         try:
-            loaded = load(model)
+            loaded = load(model, **asdict(opening))
         except FolderError as error:
             if Path(model).exists():
                 raise

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from clearhead.errors import DataError, SettingError
-from clearhead.settings import Asking, Training
+from clearhead.settings import Asking, Opening, Training
 
 Settings = Annotated[Training, Parameter(name="*")]
 Ask = Annotated[Asking, Parameter(name="*")]
@@ -26,7 +26,8 @@ Texts = Annotated[
     ),
 ]
 Data = Annotated[str, Parameter(help="file of labelled texts", allow_leading_hyphen=True)]
-ASK = Asking()
+Open = Annotated[Opening, Parameter(name="*")]
+ASK, OPEN = Asking(), Opening()
 
 
 def train_classify(settings: Settings) -> int:
@@ -41,19 +42,25 @@ def train_classify(settings: Settings) -> int:
     return 0
 
 
-def evaluate(model: str, data: Data, *, settings: Ask = ASK, json: Json = False) -> int:
+def evaluate(model: str, data: Data, *, settings: Ask = ASK, opening: Open = OPEN, json: Json = False) -> int:
     """Evaluate a model on a file of labelled texts."""
     from clearhead.app import show
     from clearhead.infer.evaluate import evaluate
     from clearhead.infer.model import load
 
-    evaluation = evaluate(load(model), data, **asdict(settings))
+    evaluation = evaluate(load(model, **asdict(opening)), data, **asdict(settings))
     show.evaluation(evaluation, as_json=json)
     return 0
 
 
 def predict(
-    model: str, file: File = None, *, text: Texts = None, settings: Ask = ASK, json: Json = False
+    model: str,
+    file: File = None,
+    *,
+    text: Texts = None,
+    settings: Ask = ASK,
+    opening: Open = OPEN,
+    json: Json = False,
 ) -> int:
     """Predict the label of each text of a file, of --text, or of standard input; one JSON object a line."""
     from clearhead.app import show
@@ -66,7 +73,7 @@ def predict(
         raise SettingError("no texts: give a file, --text TEXT, or - for standard input")
     if file and file != "-" and not Path(file).exists() and (" " in file or "." not in file):
         raise SettingError(f"there is no file {file!r}; to ask about a text, write --text {file!r}")
-    loaded = load(model)
+    loaded = load(model, **asdict(opening))
     rows = texts_as_rows(text, settings) if text else None
     show.results(
         predict_rows(loaded, rows or rows_of(file or "-", settings), settings=settings), as_json=json
@@ -94,14 +101,14 @@ def texts_as_rows(texts: list[str], settings: Asking) -> list[Any]:
     return [Row(text, None, "--text", number, {}) for number, text in enumerate(texts, 1)]
 
 
-def verify(model: str, *, json: Json = False) -> int:
+def verify(model: str, *, opening: Open = OPEN, json: Json = False) -> int:
     """Check on this machine that a model keeps its promises; exit status 1 if one is broken."""
     from clearhead.app import show
     from clearhead.check.finding import Verdict
     from clearhead.check.verify import battery
     from clearhead.infer.model import load
 
-    verdicts = show.findings(battery(load(model)), model, as_json=json)
+    verdicts = show.findings(battery(load(model, **asdict(opening))), model, as_json=json)
     return int(Verdict.FAIL in verdicts)
 
 
@@ -119,11 +126,11 @@ def get(
     return 0
 
 
-def info(model: str, *, json: Json = False) -> int:
+def info(model: str, *, opening: Open = OPEN, json: Json = False) -> int:
     """Sizes of a model folder or of an architecture by name (bert-base, gpt3-175b, …)."""
     from clearhead.app import show
 
-    show.info(model, as_json=json)
+    show.info(model, opening, as_json=json)
     return 0
 
 

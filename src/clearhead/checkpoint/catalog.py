@@ -200,7 +200,7 @@ def _from_hub(name: str, folder: Path) -> None:
         snapshot_download(
             name,
             local_dir=folder,
-            allow_patterns=["*.json", "model.safetensors", "*.txt", "*.jinja", "README.md", "*/config.json"],
+            allow_patterns=["*.json", "model*.safetensors", "*.txt", "*.jinja", "README.md", "*/config.json"],
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from clearhead.checkpoint.folder import moved_into_place
+from clearhead.checkpoint.files import moved_into_place
 from clearhead.data.rows import Row
 from clearhead.explain import curves, tables, wording
 from clearhead.tasks.classify import Result

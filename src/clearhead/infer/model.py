@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -15,14 +16,18 @@ from clearhead.model.config import Config, Pooling
 from clearhead.model.context import Context
 from clearhead.model.heads import pool
 from clearhead.model.layout import Batch, pack
-from clearhead.settings import Long
+from clearhead.settings import Long, Opening, made
 from clearhead.tasks.classify import Classification, Result
 from clearhead.text.tokenizer import Encoding, Tokenizer
 
 
-def load(model: str | Path) -> "Model":
-    """Load a model from a folder, or by a name that `clearhead get` has fetched."""
-    return Model(read_folder(locate(model)))
+def load(model: str | Path, **options: Any) -> "Model":
+    """Load a model from a folder, or by a name that `clearhead get` has fetched.
+
+    Options: `allow_bin` and `fingerprint`, as in `clearhead verify --help`.
+    """
+    opening: Opening = made(Opening, options)
+    return Model(read_folder(locate(model), opening))
 
 
 @dataclass(frozen=True)

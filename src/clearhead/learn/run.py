@@ -8,7 +8,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from clearhead.checkpoint.folder import WEIGHTS, write_folder, write_json
+from clearhead.checkpoint.files import write_json
+from clearhead.checkpoint.folder import write_folder
+from clearhead.checkpoint.tensors import WEIGHTS
 from clearhead.data.labels import check_known, label_names
 from clearhead.data.rows import Row, read_rows
 from clearhead.data.split import split, without_duplicates

@@ -20,7 +20,7 @@ def starting_model(settings: Training, rows: Sequence[Row], *, labels: tuple[str
     """
     if settings.base == "new":
         return new_model(settings, rows, labels=labels, pooling=settings.pooling, seed=settings.seed)
-    loaded = read_folder(locate(settings.base))
+    loaded = read_folder(locate(settings.base), settings)
     network = loaded.network
     facts = network.head_facts or loaded.family.new_head
     if settings.pooling:

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from clearhead.checkpoint.folder import settled
+from clearhead.checkpoint.files import settle
 from clearhead.errors import FolderError
 from clearhead.learn.trainer import Trainer
 
@@ -52,7 +52,7 @@ def save_state(folder: Path, trainer: Trainer, *, standing: Standing) -> Path:
     save_file(tensors, part / "state.safetensors")
     (part / "state.json").write_text(json.dumps(asdict(standing)))
     for file in part.iterdir():
-        settled(file)
+        settle(file)
     part.rename(place)
     remove_states(folder, but=place)
     return place

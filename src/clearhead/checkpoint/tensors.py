@@ -1,0 +1,97 @@
+"""Weights as they are in the world: one safetensors file, several with an index, or a pickle on request."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from clearhead.checkpoint.files import read_json
+from clearhead.checkpoint.pickled import read_pickle
+from clearhead.errors import FolderError
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+POINTER = b"version https://git-lfs"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Tensors by their published names, the file of each, and the file that stands for them all."""
+
+    tensors: dict[str, Tensor]
+    files: dict[str, Path]
+    source: Path
+
+
+def read_tensors(folder: Path, *, allow_bin: bool = False) -> Stored:
+    """All tensors of a folder: model.safetensors, else the files of its index, else a pickle if allowed.
+
+    Raises `FolderError` naming the file that is missing, broken, or not what the index says.
+    """
+    if (folder / WEIGHTS).is_file():
+        return _single(folder / WEIGHTS)
+    if (folder / INDEX).is_file():
+        return _sharded(folder / INDEX)
+    for name in (PICKLE, PICKLE_INDEX):
+        if (folder / name).is_file():
+            if not allow_bin:
+                raise FolderError(
+                    f"{folder} has no {WEIGHTS}, only {name}: pickles, which can hold any program. Read as a "
+                    "table of tensors, nothing in them run, they are with --allow-bin (allow_bin=True)"
+                )
+            return _single(folder / name) if name == PICKLE else _sharded(folder / name)
+    others = sorted(item.name for ending in ("bin", "h5", "msgpack", "index.json", "safetensors", "gguf")
+                    for item in folder.glob(f"*.{ending}"))  # fmt: skip
+    found = f"; found {', '.join(others)}, which is not read" if others else ""
+    raise FolderError(f"{folder} has no {WEIGHTS}{found}")
+
+
+def _single(path: Path) -> Stored:
+    tensors = read_file(path)
+    return Stored(tensors, dict.fromkeys(tensors, path), path)
+
+
+def _sharded(index: Path) -> Stored:
+    """The tensors of an index: each file it names must be there and hold what it says, no less, no more."""
+    table = read_json(index).get("weight_map")
+    strings = isinstance(table, dict) and all(isinstance(name, str) for name in table.values())
+    if not table or not strings:
+        raise FolderError(
+            f"{index} has no weight_map of tensor and file names; fetch or save the folder again"
+        )
+    shards: dict[str, set[str]] = {}
+    for tensor, name in table.items():
+        shards.setdefault(name, set()).add(tensor)
+    tensors: dict[str, Tensor] = {}
+    files: dict[str, Path] = {}
+    for name, expected in sorted(shards.items()):
+        path = index.parent / name
+        if not name or name != Path(name).name or "\\" in name or "\0" in name:
+            raise FolderError(f"{index} names {name!r}, which is no file of this folder; refused")
+        if not path.is_file():
+            raise FolderError(f"{path} is missing, and {index.name} names it; fetch or save the folder again")
+        found = read_file(path)
+        if missing := sorted(expected - found.keys()):
+            raise FolderError(f"{path} lacks {missing[0]}, which {index.name} says it holds; fetch it again")
+        if unknown := sorted(found.keys() - expected):
+            raise FolderError(f"{path} holds {unknown[0]}, which {index.name} does not name; fetch it again")
+        tensors |= found
+        files |= dict.fromkeys(found, path)
+    return Stored(tensors, files, index)
+
+
+def read_file(path: Path) -> dict[str, Tensor]:
+    """The tensors of one file; a safetensors file is mapped, so copy what must outlive it."""
+    with path.open("rb") as file:
+        if file.read(len(POINTER)) == POINTER:
+            raise FolderError(f"{path} is a Git LFS pointer, not the file itself; run: git lfs pull")
+    if path.suffix == ".bin":
+        return read_pickle(path)
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
+        raise FolderError(
+            f"{path} is broken or cut short ({error}); fetch or save the folder again"
+        ) from error
