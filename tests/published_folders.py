@@ -59,7 +59,7 @@ def descriptions() -> list[dict[str, Any]]:
 def build(description: dict[str, Any], folder: Path) -> Path:
     """Write the repository's folder, with random values that depend on nothing but its name."""
     folder.mkdir(parents=True)
-    tokens = write_tokenizer(description["tokenizer"], folder)
+    tokens = write_tokenizer(description["tokenizer"], folder, limit=description["expect"].get("limit", 32))
     rows = tokens + description.get("extra_rows", 0)
     config = description["config"] | {"vocab_size": rows} | description["shrunk"]
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
@@ -69,7 +69,9 @@ def build(description: dict[str, Any], folder: Path) -> Path:
         if name.endswith(".safetensors"):
             save_file(tensors, folder / name, metadata={"format": "pt"})
         else:
-            torch.save(tensors if name in WEIGHT_FILES else {"weight": torch.zeros(2)}, folder / name)
+            table = tensors if name in WEIGHT_FILES else {"weight": torch.zeros(2)}
+            zipped = not weights.get("before_zip")
+            torch.save(table, folder / name, _use_new_zipfile_serialization=zipped)
     return folder
 
 
@@ -113,11 +115,12 @@ def numbered(template: str, layers: int) -> list[str]:
     return [template.replace("{i>0}", "{i}").replace("{i}", str(layer)) for layer in range(first, layers)]
 
 
-def write_tokenizer(tokenizer: dict[str, Any], folder: Path) -> int:
+def write_tokenizer(tokenizer: dict[str, Any], folder: Path, *, limit: int) -> int:
     """Write the tokenizer's files; returns the rows that its ids need."""
     for name, content in tokenizer["named"].items():
-        limited = content | ({"model_max_length": 32} if content.get("model_max_length", 0) == 512 else {})
-        (folder / name).write_text(json.dumps(limited, ensure_ascii=False), encoding="utf-8")
+        if "model_max_length" in content:
+            content = content | {"model_max_length": limit}
+        (folder / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
     if tokenizer["kind"] == "none":
         return 40
     lowercase = tokenizer["named"].get("tokenizer_config.json", {}).get("do_lower_case", True)
