@@ -152,7 +152,7 @@ def facts(cores: int) -> dict[str, Any]:
         "processor": f"{processor()}, {os.cpu_count()} cores, {cores} used",
         "python": sys.version.split()[0],
     }
-    for package in ("clearhead", *PACKAGES):
+    for package in PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
