@@ -26,7 +26,7 @@ from tiny import WORDS, tiny_bert
 
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
-torch.set_num_threads(min(2, os.cpu_count() or 1))
+torch.set_num_threads(min(2, torch.get_num_threads()))
 
 
 @pytest.fixture

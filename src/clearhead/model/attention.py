@@ -2,12 +2,31 @@
 
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from clearhead.model.config import Config
 from clearhead.model.context import Context
 
 
-class Projections(nn.Linear):
+NARROW = 64
+
+
+class Linear(nn.Linear):
+    """A layer whose rows keep their bits in every company.
+
+    Where outputs and rows are both fewer than 64, the library shares a product out over its threads in ways
+    that depend on the number of rows (docs/decisions/0002); with 64 rows it does not.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x · weightᵀ + bias, row by row."""
+        rows = len(x)
+        if self.out_features >= NARROW or rows >= NARROW:
+            return super().forward(x)
+        return super().forward(functional.pad(x, (0, 0, 0, NARROW - rows)))[:rows]
+
+
+class Projections(Linear):
     """Queries, keys and values in one product: a third of the calls, the same numbers."""
 
     def __init__(self, width: int, inner: int):
@@ -28,7 +47,7 @@ class Attention(nn.Module):
         self.dropout = config.attention_dropout
         inner = self.heads * self.head_width
         self.qkv = Projections(config.width, inner)
-        self.output = nn.Linear(inner, config.width)
+        self.output = Linear(inner, config.width)
 
     def forward(self, x: Float[Tensor, "tokens width"], context: Context) -> Float[Tensor, "tokens width"]:
         """Let each token gather from the tokens of its own text."""

@@ -6,7 +6,7 @@ from functools import partial
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from clearhead.model.attention import Attention
+from clearhead.model.attention import Attention, Linear
 from clearhead.model.config import Activation, Config
 from clearhead.model.context import Context
 
@@ -42,9 +42,9 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: Config):
         super().__init__()
-        self.expand = nn.Linear(config.width, config.hidden)
+        self.expand = Linear(config.width, config.hidden)
         self.activation = activation_for(config.activation)
-        self.contract = nn.Linear(config.hidden, config.width)
+        self.contract = Linear(config.hidden, config.width)
 
     def forward(self, x: Tokens) -> Tokens:
         """Change each token by itself."""

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from clearhead.model.attention import Linear
 from clearhead.model.config import Config, Head, Pooling
 from clearhead.model.context import Context
 from clearhead.model.layout import Layout, round_up
@@ -35,8 +36,8 @@ class ClassificationHead(nn.Module):
     def __init__(self, config: Config, head: Head):
         super().__init__()
         self.pooling, self.dropout = head.pooling, config.dropout
-        self.dense = nn.Linear(config.width, config.width) if head.dense else None
-        self.output = nn.Linear(config.width, head.labels) if head.labels else None
+        self.dense = Linear(config.width, config.width) if head.dense else None
+        self.output = Linear(config.width, head.labels) if head.labels else None
 
     def forward(self, x: Float[Tensor, "tokens width"], context: Context) -> Float[Tensor, "texts labels"]:
         """Logits of each text, or its vector where the head has no labels, in the caller's order."""
