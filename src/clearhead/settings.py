@@ -12,6 +12,7 @@ from clearhead.errors import SettingError
 Long = Literal["truncate", "error"]
 Empty = Literal["error", "skip"]
 Format = Literal["csv", "tsv", "jsonl", "text"]
+Kind = Literal["bpe", "wordpiece"]
 
 
 def option(default: Any, help: str) -> Any:
@@ -136,6 +137,30 @@ class Asking(Reading):
     def __post_init__(self) -> None:
         check_choices(self)
         at_least("batch_tokens", self.batch_tokens, least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """A tokenizer learned from files of texts."""
+
+    data: Annotated[list[str], Parameter(consume_multiple=True, negative="")] = required(
+        "files of texts: .txt (one a line), .csv, .tsv or .jsonl, also .gz; --data=- is standard input"
+    )
+    out: str = required("folder to make: tokenizer.json and tokenizer_config.json")
+    kind: Kind = option("bpe", "byte-level BPE, which can write any text, or WordPiece, which BERT has")
+    vocab: int = option(8000, "most tokens of the vocabulary; few texts give fewer")
+    lowercase: bool = option(False, "whether it lower-cases texts (and strips accents, with wordpiece)")
+    text_column: str | None = option(None, "column of the texts; else text, sentence or review")
+    format: Format | None = option(None, "format of the files, where their names do not tell")
+    overwrite: Annotated[bool, Parameter(negative="")] = option(
+        False, "replace a tokenizer that is in the folder"
+    )
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        at_least("vocab", self.vocab, least=1)
+        if not self.data:
+            raise SettingError("--data names no file; give at least one (--data=- is standard input)")
 
 
 def flag(name: str) -> str:

@@ -5,16 +5,12 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from text_folders import PUBLISHED as KINDS
 from text_folders import published_folders
 from transformers import AutoTokenizer
 
 from clearhead.text import Tokenizer
 
-KINDS = [
-    *("bert", "bert_cased", "distilbert", "electra", "mobilebert", "roberta", "roberta_spaced"),
-    *("roberta_rules", "gpt2", "gpt2_begin", "modernbert", "xlmr", "xlmr_later", "camembert"),
-    *("words", "trained"),
-]
 SEGMENTLESS = {"roberta", "roberta_spaced", "roberta_rules", "modernbert", "xlmr", "camembert", "trained"}
 TEXTS = [
     "the cat sat on the mat",

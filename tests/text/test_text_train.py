@@ -1,24 +1,32 @@
 """A new vocabulary depends on the texts alone (A46)."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from text_folders import SENTENCES
+from tokenizers import Tokenizer as Core
+from tokenizers import models, normalizers, pre_tokenizers, trainers
 from transformers import AutoTokenizer
 
 import clearhead.text
 from clearhead.errors import DataError, SettingError
-from clearhead.text import Tokenizer, train_tokenizer
+from clearhead.text import Tokenizer, train_tokenizer, words
+from clearhead.text.words import count_words
 
 SOURCE = Path(clearhead.text.__file__).parents[2]
+KINDS = ["bpe", "wordpiece"]
 TRAIN = """
 import sys
 from clearhead.text import train_tokenizer
 texts = [" ".join(f"{a}{b}" for a in "abcdefgh" for b in "abcdefgh")] * 2 + ["ab cd ef gh", "é ↻ <s>"] * 2
-train_tokenizer(texts, vocab=300).write(sys.argv[1])
+texts += [" ".join("ab"[i % 2] * (i % 7) + "a" * (i % 5) + "bab" * (i % 3) for i in range(500))]
+train_tokenizer(texts, vocab=330, kind=sys.argv[2]).write(sys.argv[1])
 """
 
 
@@ -28,11 +36,12 @@ def run(code: str, *arguments: object, **environment: str) -> str:
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
 
 
-def test_the_same_texts_give_the_same_bytes_in_every_process(tmp_path):
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_texts_give_the_same_bytes_in_every_process(kind, tmp_path):
     found = set()
     for number in range(10):
         folder = tmp_path / str(number)
-        run(TRAIN, folder, PYTHONHASHSEED=str(number), RAYON_NUM_THREADS="1" if number % 2 else "4")
+        run(TRAIN, folder, kind, PYTHONHASHSEED=str(number), RAYON_NUM_THREADS="1" if number % 2 else "4")
         files = sorted(folder.iterdir())
         assert [file.name for file in files] == ["tokenizer.json", "tokenizer_config.json"]
         found.add(tuple(file.read_bytes() for file in files))
@@ -45,7 +54,7 @@ def test_text_needs_neither_torch_nor_numpy():
 
 
 def test_training_and_encoding_print_nothing(tmp_path):
-    assert run(TRAIN, tmp_path) == ""
+    assert run(TRAIN, tmp_path, "wordpiece") == ""
 
 
 def test_special_tokens_stand_around_each_text_and_segments_are_zero():
@@ -110,3 +119,137 @@ def test_the_published_reader_reads_our_folder_alike(tmp_path):
     assert pair["input_ids"] == list(tokenizer.encode([("the", "cat")])[0].ids)
     assert (theirs.bos_token, theirs.eos_token) == ("<s>", "</s>")
     assert Tokenizer.read(tmp_path).encode(["the"]) == tokenizer.encode(["the"])
+
+
+PIECES = [
+    "a",
+    "b",
+    "ab",
+    "ba",
+    " ",
+    "  ",
+    "\n",
+    "\t",
+    "\u2028",
+    "\x1c",
+    "\x85",
+    "\x0b",
+    "1",
+    "é",
+    "中",
+    "'s",
+    ".",
+]
+TEXTS = st.lists(st.text(max_size=12) | st.lists(st.sampled_from(PIECES)).map("".join))
+
+
+@settings(max_examples=100, deadline=None)
+@given(texts=TEXTS)
+def test_byte_level_merges_are_those_of_the_library_fed_with_the_texts(texts):
+    texts = [words.LONE_SURROGATE.sub("\ufffd", text) for text in texts * 2]
+    core = Core(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    core.train_from_iterator(
+        texts,
+        trainers.BpeTrainer(
+            vocab_size=280,
+            min_frequency=2,
+            special_tokens=["<s>", "</s>"],
+            initial_alphabet=alphabet,
+            show_progress=False,
+        ),
+    )
+    found = train_tokenizer(texts, vocab=280)
+    assert json.loads(found._core.to_str())["model"] == json.loads(core.to_str())["model"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text(max_size=30) | TEXTS.map(" ".join))
+@pytest.mark.parametrize("lower", [True, False])
+def test_texts_cut_at_white_space_have_the_words_of_the_whole(lower, text):
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bert = pre_tokenizers.BertPreTokenizer()
+    text = words.LONE_SURROGATE.sub("\ufffd", text)
+    for normalizer, splitter in (
+        (normalizers.Lowercase() if lower else normalizers.Sequence([]), byte_level),
+        (normalizers.BertNormalizer(lowercase=lower), bert),
+    ):
+        pieces = words.CHUNK.findall(text)
+        assert "".join(pieces) == text
+        whole, parts = (
+            [word for part in given for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(part))]
+            for given in ([text], pieces)
+        )
+        assert parts == whole
+
+
+def test_no_more_than_the_most_frequent_words_are_kept(monkeypatch):
+    monkeypatch.setattr(words, "KEPT", 3)
+    texts = ["a a a a", "b b b", *(f"rare{number}" for number in range(20)), "c c c d e f g", "b a"]
+    found = dict(count_words(texts, str.split))
+    assert len(found) <= 6
+    assert found["a"] == 5
+    assert found["b"] == 4
+
+
+def test_a_blob_without_white_space_is_not_learned_from():
+    tokenizer = train_tokenizer(["x" * 500 + " the the", "y" * 256 + " the"], vocab=300)
+    names = tokenizer.vocabulary().keys()
+    assert "xx" not in names
+    assert {"Ġthe", "yy"} <= names
+
+
+def test_memory_does_not_grow_with_the_number_of_texts(tmp_path):
+    code = """
+import resource, sys
+from clearhead.text import words, train_tokenizer
+words.KEPT = 5_000
+texts = (f"w{n * 7919 % 1_000_003} x{n} the cat" for n in range(int(sys.argv[1])))
+train_tokenizer(texts, vocab=400, kind="wordpiece")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+    few, many = int(run(code, 10_000)), int(run(code, 100_000))
+    assert many < few + 20  # MB; without the bound it would be 60
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_word_pieces_are_read_by_the_published_reader_alike(lowercase, tmp_path):
+    tokenizer = train_tokenizer(SENTENCES, vocab=150, kind="wordpiece", lowercase=lowercase)
+    tokenizer.write(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
+    theirs, again = AutoTokenizer.from_pretrained(tmp_path), Tokenizer.read(tmp_path)
+    for item in ["The cat, it's", "naïve ↻ Café", "", ("the mat", "a dog"), "abcdefgh catdog"]:
+        texts = item if isinstance(item, tuple) else (item,)
+        expected = theirs(*texts, return_token_type_ids=True)
+        (found,) = tokenizer.encode([item])
+        assert list(found.ids) == expected["input_ids"]
+        assert list(found.segments) == expected["token_type_ids"]
+        assert again.encode([item]) == [found]
+    assert tokenizer.tokens("the cat")[1:-1] == ["the", "cat"]
+    assert (tokenizer.tokens("THE")[1:-1] == ["the"]) == lowercase
+
+
+def test_word_pieces_begin_with_the_control_tokens_then_characters_then_pieces():
+    tokenizer = train_tokenizer(["abab ab, ba"] * 3, vocab=100, kind="wordpiece")
+    names = list(tokenizer.vocabulary())
+    assert names[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert names[5:10] == [",", "a", "b", "##a", "##b"]  # no ##, as a comma is always a word
+    assert names[10] == "ab"  # met most often
+    assert set(names[11:]) == {"ba", "##ab", "abab"}
+    assert tokenizer.control_ids == {0, 2, 3, 4}
+    assert tokenizer.unknown_id == 1
+
+
+def test_word_pieces_hold_the_most_frequent_characters_and_leave_half_the_room():
+    texts = ["".join(chr(97 + number) for number in range(26)) + " e e e a a", "ééé"]
+    tokenizer = train_tokenizer(texts, vocab=20, kind="wordpiece")
+    assert list(tokenizer.vocabulary())[5:] == ["a", "e", "é", "##a", "##e", "##é"]
+    assert tokenizer.tokens("ez")[1:-1] == ["[UNK]"]
+    assert train_tokenizer([], vocab=20, kind="wordpiece").vocab_size == 5
+    assert train_tokenizer(SENTENCES, vocab=80, kind="wordpiece").vocab_size <= 80
+
+
+def test_a_vocabulary_too_small_for_word_pieces_is_refused():
+    with pytest.raises(SettingError, match=r"vocab=6 is too small; make it at least 7, for \[PAD\]"):
+        train_tokenizer(SENTENCES, vocab=6, kind="wordpiece")

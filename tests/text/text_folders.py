@@ -314,7 +314,17 @@ def published_folders(base: Path) -> dict[str, Path]:
         ),
         "words": rules_folder(word_level(), base / "words", tokenizer_class="PreTrainedTokenizerFast"),
         "trained": _made(train_tokenizer(SENTENCES, vocab=300), base / "trained"),
+        "trained_pieces": _made(
+            train_tokenizer(SENTENCES, vocab=120, kind="wordpiece", lowercase=True), base / "trained_pieces"
+        ),
     }
+
+
+PUBLISHED = [
+    *("bert", "bert_cased", "distilbert", "electra", "mobilebert", "roberta", "roberta_spaced"),
+    *("roberta_rules", "gpt2", "gpt2_begin", "modernbert", "xlmr", "xlmr_later", "camembert"),
+    *("words", "trained", "trained_pieces"),
+]
 
 
 def _made(tokenizer: Tokenizer, folder: Path) -> Path:

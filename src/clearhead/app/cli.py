@@ -27,6 +27,9 @@ app = App(
 train = App(name="train", help="Train a model from a file of texts.")
 train.command(verbs.train_classify, name=["classify", "text-classification"])
 app.command(train)
+tokenizer = App(name="tokenizer", help="Learn a vocabulary from files of texts.")
+tokenizer.command(verbs.tokenizer_train, name="train")
+app.command(tokenizer)
 for verb in (verbs.evaluate, verbs.predict, verbs.verify, verbs.get, verbs.info, verbs.env, verbs.demo):
     app.command(verb)
 

@@ -161,7 +161,8 @@ def pairs(values: Mapping[str, Any], *, as_json: bool) -> None:
     width = max(len(name) for name in values)
     grid = Table.grid(Column(width=width + 2), Column())
     for name, value in values.items():
-        grid.add_row(Text(name), Text(", ".join(value) if isinstance(value, list) else str(value)))
+        said = f"{value:.4g}" if isinstance(value, float) else str(value)
+        grid.add_row(Text(name), Text(", ".join(value) if isinstance(value, list) else said))
     out.print(grid)
 
 

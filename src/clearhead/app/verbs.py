@@ -11,9 +11,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from clearhead.errors import DataError, SettingError
-from clearhead.settings import Asking, Opening, Training
+from clearhead.settings import Asking, Opening, Training, Vocabulary
 
 Settings = Annotated[Training, Parameter(name="*")]
+Words = Annotated[Vocabulary, Parameter(name="*")]
 Ask = Annotated[Asking, Parameter(name="*")]
 Json = Annotated[bool, Parameter(negative="", help="print JSON also on a terminal")]
 File = Annotated[
@@ -39,6 +40,15 @@ def train_classify(settings: Settings) -> int:
     run = Run(settings)
     watch.training(run)
     watch.trained(run, report_of_run(run))
+    return 0
+
+
+def tokenizer_train(settings: Words, *, json: Json = False) -> int:
+    """Learn a vocabulary from files of texts; the same texts give the same files."""
+    from clearhead.app import show
+    from clearhead.learn.vocabulary import learn_vocabulary
+
+    show.pairs(asdict(learn_vocabulary(settings)), as_json=json)
     return 0
 
 

@@ -1,7 +1,7 @@
 """From records to rows: which column is the text, which the label, and whether each row has both."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -81,6 +81,20 @@ def read_rows(
     if not rows:
         raise DataError(f"{first.file}: holds no rows with text in column {text_name!r}; write at least one")
     return rows
+
+
+def read_texts(
+    path: str | Path, *, text_column: str | None = None, format: str | None = None
+) -> Iterator[str]:
+    """A file's texts one after another, without holding the file; empty ones too.
+
+    The column is found as by `read_rows`, and errors are the same; they come while iterating.
+    """
+    found = records(path, format=format)
+    first = next(found)
+    name = _column(first, text_column, usual=TEXT_COLUMNS, role="text", taken=None)
+    for record in chain([first], found):
+        yield _text(record, name)
 
 
 def _column(

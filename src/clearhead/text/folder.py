@@ -35,6 +35,8 @@ def read_folder(folder: Path) -> tuple[Core, Json]:
         config = {**kind.defaults, **config}
         _check_basic(file, config)
         _dress(file, core, kind=kind, config=config, rules={})
+        roles = role_names(config).values()
+        core.add_special_tokens([token for token in roles if core.token_to_id(token) is not None])
     else:
         core = _read_rules(folder / "tokenizer.json", rules)
         if kind is not None and isinstance(core.model, kind.model):

@@ -1,7 +1,6 @@
 """`Tokenizer`: text → ids with offsets and back, from every thread alike; text is never a control token."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -15,10 +14,9 @@ from clearhead.errors import DataError, SettingError
 from clearhead.text.encoding import Content, Encoding, Template, longest_first, with_marks
 from clearhead.text.facts import control_names, is_lossless, model_unknown, model_vocabulary, role_names
 from clearhead.text.folder import read_folder
+from clearhead.text.words import LONE_SURROGATE
 
 Text = str | tuple[str, str]
-
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Tokenizer:
@@ -73,8 +71,11 @@ class Tokenizer:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         config = json.dumps(self._config, indent=2, ensure_ascii=False)
-        (folder / "tokenizer.json").write_text(self._core.to_str(pretty=True) + "\n", encoding="utf-8")
-        (folder / "tokenizer_config.json").write_text(config + "\n", encoding="utf-8")
+        contents = {"tokenizer_config.json": config, "tokenizer.json": self._core.to_str(pretty=True)}
+        for name, content in contents.items():
+            (folder / f"{name}.part").write_text(content + "\n", encoding="utf-8")
+        for name in contents:  # whoever is stopped while writing leaves no half of a file
+            (folder / f"{name}.part").replace(folder / name)
 
     def encode(
         self,

@@ -1,44 +1,61 @@
-"""Learn a vocabulary from texts: byte-level byte-pair encoding, the same from the same texts."""
+"""Learn a vocabulary from texts: byte-level BPE or WordPiece, the same from the same texts."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from tokenizers import Tokenizer as Core
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from clearhead.errors import DataError, SettingError
-from clearhead.text.tokenizer import LONE_SURROGATE, Tokenizer
+from clearhead.settings import Kind
+from clearhead.text.kinds import BERT
+from clearhead.text.tokenizer import Tokenizer
+from clearhead.text.words import count_words
 
 BEGIN, END = "<s>", "</s>"
-MINIMUM = 256 + 2  # every byte, so that any text can be written, and the two special tokens
+CONTROL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+MINIMUM = {"bpe": 256 + 2, "wordpiece": len(CONTROL) + 2}
+CHARACTERS = 1000  # most characters of a WordPiece vocabulary; texts with others are unknown words
+TWICE = 2  # two pieces are merged only if they meet twice
 
 
-def train_tokenizer(texts: Iterable[str], *, vocab: int, lowercase: bool = False) -> Tokenizer:
-    """Byte-level BPE of at most `vocab` tokens (Sennrich et al. 2016; bytes as in Radford et al. 2019).
+def train_tokenizer(
+    texts: Iterable[str], *, vocab: int, kind: Kind = "bpe", lowercase: bool = False
+) -> Tokenizer:
+    """A tokenizer of at most `vocab` tokens; few texts give fewer. `texts` are read once, as a stream.
 
-    Two pieces are merged only if they meet twice, so few texts give fewer tokens than asked for. Lossless
-    unless `lowercase`. A text becomes `<s> text </s>`, a pair `<s> first </s> second </s>`, all in segment 0;
-    `<s>` is id 0, `</s>` id 1. The same texts give a byte-identical tokenizer.json in every process. Raises
-    SettingError if `vocab` cannot hold the 256 bytes and the special tokens.
+    `bpe` is byte-level byte-pair encoding (Sennrich et al. 2016; bytes as in Radford et al. 2019). It is
+    lossless unless `lowercase`. A text becomes `<s> text </s>`, a pair `<s> first </s> second </s>`, all in
+    segment 0; `<s>` is id 0, `</s>` id 1.
+
+    `wordpiece` is BERT's kind (Devlin et al. 2019), learned with the same merges: `[CLS] text [SEP]`, a pair
+    in two segments, and `[UNK]` for a word with a character that is not in the vocabulary. It holds the 1,000
+    most frequent characters, or fewer, so that they fill no more than half of it. `lowercase` strips accents.
+
+    Memory is bounded (`clearhead.text.words`). The same texts give byte-identical files in every process.
+    SettingError if `vocab` cannot hold what the kind needs.
     """
-    if vocab < MINIMUM:
-        raise SettingError(
-            f"vocab={vocab} is too small; make it at least {MINIMUM}, for 256 bytes and {BEGIN} and {END}"
+    if vocab < MINIMUM[kind]:
+        needs = (
+            f"256 bytes and {BEGIN} and {END}" if kind == "bpe" else f"{', '.join(CONTROL)} and a character"
         )
+        raise SettingError(f"vocab={vocab} is too small; make it at least {MINIMUM[kind]}, for {needs}")
     if isinstance(texts, str):
         raise DataError("train_tokenizer takes a list of texts and was given one string; put it into a list")
+    return (_bpe if kind == "bpe" else _wordpiece)(texts, vocab=vocab, lowercase=lowercase)
+
+
+def _bpe(texts: Iterable[str], *, vocab: int, lowercase: bool) -> Tokenizer:
     core = Core(models.BPE())
     if lowercase:
         core.normalizer = normalizers.Lowercase()
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     core.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab,
-        min_frequency=2,
-        special_tokens=[BEGIN, END],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
+    learned = _merged(
+        _words(core, texts), vocab=vocab, first=[BEGIN, END, *sorted(pre_tokenizers.ByteLevel.alphabet())]
     )
-    core.train_from_iterator(_clean(texts), trainer)
+    core.model = learned.model
+    core.add_special_tokens([BEGIN, END])
     core.post_processor = processors.TemplateProcessing(
         single=f"{BEGIN}:0 $A:0 {END}:0",
         pair=f"{BEGIN}:0 $A:0 {END}:0 $B:0 {END}:0",
@@ -53,6 +70,63 @@ def train_tokenizer(texts: Iterable[str], *, vocab: int, lowercase: bool = False
     return Tokenizer(core, config)
 
 
-def _clean(texts: Iterable[str]) -> Iterator[str]:
-    for text in texts:
-        yield LONE_SURROGATE.sub("\ufffd", text)
+def _wordpiece(texts: Iterable[str], *, vocab: int, lowercase: bool) -> Tokenizer:
+    config = {**BERT.defaults, "do_lower_case": lowercase}
+    bare = {token: id for id, token in enumerate(CONTROL)}
+    core = Core(models.WordPiece(bare, unk_token="[UNK]"))
+    BERT.dress(core, config, rules={})
+    words = _words(core, texts)
+    characters = _characters(core, words, room=(vocab - len(CONTROL)) // 2)
+    # The library's trainer for WordPiece numbers the ## pieces in an order that differs between processes. It
+    # is its trainer for BPE underneath, which does the same every time once these pieces have their numbers.
+    first = [*CONTROL, *sorted(characters), *(f"##{c}" for c in sorted(characters) if characters[c])]
+    known = ((word, count) for word, count in words if characters.keys() >= set(word))
+    learned = _merged(known, vocab=vocab, first=first, prefix="##")
+    core.model = models.WordPiece(learned.get_vocab(), unk_token="[UNK]")
+    core.add_special_tokens(list(CONTROL))
+    return Tokenizer(core, config)
+
+
+def _words(core: Core, texts: Iterable[str]) -> list[tuple[str, int]]:
+    """The words that `core` splits the texts into."""
+
+    def split(text: str) -> Iterator[str]:
+        clean = core.normalizer.normalize_str(text) if core.normalizer else text
+        return (word for word, _ in core.pre_tokenizer.pre_tokenize_str(clean))
+
+    return count_words(texts, split)
+
+
+def _characters(core: Core, words: list[tuple[str, int]], *, room: int) -> dict[str, bool]:
+    """The most frequent characters that fit, and whether each can stand inside a word (as a ## piece)."""
+    seen: Counter[str] = Counter()
+    for word, count in words:
+        for character in word:
+            seen[character] += count
+    found: dict[str, bool] = {}
+    for character, _ in sorted(seen.items(), key=lambda entry: (-entry[1], entry[0]))[:CHARACTERS]:
+        inside = len(core.pre_tokenizer.pre_tokenize_str(f"a{character}")) == 1
+        if (room := room - 1 - inside) < 0:
+            break
+        found[character] = inside
+    return found
+
+
+def _merged(words: Iterable[tuple[str, int]], *, vocab: int, first: list[str], prefix: str = "") -> Core:
+    """Merge the pieces that meet most often until there are `vocab`; those of `first` have the first ids."""
+    core = Core(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab, min_frequency=TWICE, special_tokens=first, show_progress=False
+    )
+    if prefix:
+        trainer.continuing_subword_prefix = prefix
+    core.train_from_iterator(_repeated(words), trainer)
+    return core
+
+
+def _repeated(words: Iterable[tuple[str, int]]) -> Iterator[str]:
+    """Each word as often as it was counted: the library's trainer takes no counts."""
+    for word, count in words:
+        for done in range(0, count, 1000):
+            yield " ".join([word] * min(1000, count - done))

@@ -1,0 +1,92 @@
+"""A tokenizer learned from files: they are read as a stream, so that they may be larger than memory."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from clearhead.data.rows import read_texts
+from clearhead.errors import SettingError
+from clearhead.settings import Vocabulary
+from clearhead.text.train import train_tokenizer
+
+FILES = {"tokenizer.json", "tokenizer_config.json"}
+SAMPLE = 1_000_000  # bytes of text, from the beginning, whose tokens are counted
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What came of it."""
+
+    out: str
+    kind: str
+    vocab: int
+    """Tokens of the vocabulary, special ones included."""
+    texts: int
+    bytes: int
+    """Bytes of all texts, in UTF-8."""
+    bytes_a_token: float | None
+    """Measured on the first megabyte; None if there is no text."""
+    seconds: float
+
+
+def learn_vocabulary(settings: Vocabulary) -> Learned:
+    """Learn a tokenizer from the files of `settings` and write it to their folder.
+
+    DataError for a file that cannot be used, SettingError for settings that cannot work; nothing is written
+    then.
+    """
+    begin = time.perf_counter()
+    check_folder(Path(settings.out), overwrite=settings.overwrite)
+    counted = Counted(settings)
+    tokenizer = train_tokenizer(
+        counted, vocab=settings.vocab, kind=settings.kind, lowercase=settings.lowercase
+    )
+    tokenizer.write(settings.out)
+    tokens = sum(sum(not special for special in e.special) for e in tokenizer.encode(counted.sample))
+    size = sum(map(size_of, counted.sample))
+    return Learned(
+        out=settings.out,
+        kind=settings.kind,
+        vocab=len(tokenizer.vocabulary()),
+        texts=counted.texts,
+        bytes=counted.bytes,
+        bytes_a_token=size / tokens if tokens else None,
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def check_folder(out: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that holds anything, but for a tokenizer that is to be replaced."""
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise SettingError(f"--out {out} is a file; give a folder")
+    names = {path.name.removesuffix(".part") for path in out.iterdir()}
+    if more := sorted(names - FILES):
+        raise SettingError(f"--out {out} holds {more[0]}, which is no tokenizer's; give another folder")
+    if names and not overwrite:
+        raise SettingError(f"--out {out} holds a tokenizer; give another folder, or replace it: --overwrite")
+
+
+class Counted:
+    """The texts of the files, once; counts them and keeps the first ones."""
+
+    def __init__(self, settings: Vocabulary):
+        self.settings, self.texts, self.bytes = settings, 0, 0
+        self.sample: list[str] = []
+
+    def __iter__(self) -> Iterator[str]:
+        for file in self.settings.data:
+            reading = {"text_column": self.settings.text_column, "format": self.settings.format}
+            for text in read_texts(file, **reading):
+                if self.bytes < SAMPLE:
+                    self.sample.append(text[:SAMPLE])
+                self.texts += 1
+                self.bytes += size_of(text)
+                yield text
+
+
+def size_of(text: str) -> int:
+    """Bytes in UTF-8."""
+    return len(text.encode("utf-8", "surrogatepass"))
