@@ -111,8 +111,8 @@ def test_a_wrong_activation_is_seen(model):
 def test_a_tensor_lost_in_saving_is_seen(model, monkeypatch):
     plain = laws.load
 
-    def forgetful(folder):
-        again = plain(folder)
+    def forgetful(folder, **opening):
+        again = plain(folder, **opening)
         with torch.no_grad():
             again.loaded.network.head.output.bias += 1e-3
         return again
@@ -123,9 +123,11 @@ def test_a_tensor_lost_in_saving_is_seen(model, monkeypatch):
 
 def test_labels_lost_in_saving_are_seen(model, monkeypatch):
     plain = laws.load
-    monkeypatch.setattr(
-        laws, "load", lambda folder: Model(replace(plain(folder).loaded, labels=("good", "fine", "bad")))
-    )
+
+    def forgetful(folder, **opening):
+        return Model(replace(plain(folder, **opening).loaded, labels=("good", "fine", "bad")))
+
+    monkeypatch.setattr(laws, "load", forgetful)
     assert failed(model) == ["saved and loaded, the model is the same to the bit"]
 
 

@@ -7,7 +7,6 @@ from torch.nn import functional
 from clearhead.model.config import Config
 from clearhead.model.context import Context
 
-
 NARROW = 64
 
 
