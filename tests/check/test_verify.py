@@ -222,6 +222,15 @@ def test_a_text_cut_at_the_wrong_end_is_seen(model, monkeypatch):
     assert LAW in failed(model)
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_folder_may_say_at_which_end_texts_are_cut(side, bert_folder):
+    path = bert_folder / "tokenizer_config.json"
+    config = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**config, "truncation_side": side}))
+    model = ch.load(bert_folder)
+    assert [finding.verdict for finding in laws.served(model)] == [Verdict.PASS]
+
+
 def test_segments_that_are_ignored_are_seen(model, monkeypatch):
     segments = model.loaded.network.embedding.segments
     segments.forward = lambda kinds: torch.nn.functional.embedding(torch.zeros_like(kinds), segments.weight)

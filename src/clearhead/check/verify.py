@@ -133,7 +133,8 @@ def served(model: Model) -> Iterator[Finding]:
         table = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("id2label")
     table = table or {str(number): label for number, label in enumerate(model.loaded.labels)}
     for text, result in zip(given, results, strict=False):
-        ids, segments, dropped = cut(model.tokenizer.encode([text])[0], limit)
+        encoding = model.tokenizer.encode([text])[0]
+        ids, segments, dropped = cut(encoding, limit, side=model.tokenizer.truncation_side)
         scores = said(whole.logits(ids, segments), table)
         right = scores.keys() == result.scores.keys() and dropped == result.dropped
         right = right and all(abs(scores[label] - result.scores[label]) < NEAR for label in scores)
@@ -148,14 +149,15 @@ def served(model: Model) -> Iterator[Finding]:
     )
 
 
-def cut(encoding: Encoding, limit: int) -> tuple[list[int], list[int], int]:
-    """A whole text cut to the limit as documented: content goes from the end, control tokens stay."""
-    count = len(encoding.ids)
-    closing = [place for place, special in enumerate(encoding.special) if special and place]
-    tail = closing if count > limit else []
-    kept = [*range(min(count, limit) - len(tail)), *tail]
+def cut(encoding: Encoding, limit: int, *, side: str) -> tuple[list[int], list[int], int]:
+    """A whole text cut to the limit as documented: content goes from one side, control tokens stay."""
+    control = [place for place, special in enumerate(encoding.special) if special]
+    content = [place for place, special in enumerate(encoding.special) if not special]
+    dropped = max(0, len(encoding.ids) - limit)
+    stays = content[dropped:] if side == "left" else content[: len(content) - dropped]
+    kept = sorted(control + stays)
     ids, segments = ([row[place] for place in kept] for row in (encoding.ids, encoding.segments))
-    return ids, segments, count - len(kept)
+    return ids, segments, dropped
 
 
 def said(logits: NDArray[np.float64], table: dict[str, str]) -> dict[str, float]:
