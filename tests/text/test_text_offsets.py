@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from text_folders import bert, byte_level, bytes_only, gpt2, unigram
+from text_folders import bert, byte_level, bytes_only, fairseq_unigram, gpt2, rules_folder, unigram
 from tokenizers import Tokenizer as Core
 
 from clearhead.text import Tokenizer, train_tokenizer
@@ -111,3 +111,14 @@ def test_offsets_are_those_of_the_library_where_no_accent_was_dropped(tokenizers
     core = Core.from_str(unigram().to_str())
     text = "the cat, abc"
     assert list(tokenizers["unigram"].encode([text])[0].offsets) == core.encode(text).offsets
+
+
+def test_offsets_are_those_of_the_original_where_sentencepiece_replaced_characters(tmp_path):
+    tokenizer = Tokenizer.read(rules_folder(fairseq_unigram(), tmp_path, model_type="xlm-roberta"))
+    text = "ﬁ\u3000cat ½ \nＡ"
+    (found,) = tokenizer.encode([text])
+    assert [tokenizer.name(id) for id in found.ids[1:-1]][:4] == ["▁", "f", "i", "▁cat"]
+    spelled = [text[start:end] for start, end in found.offsets[1:-1]]
+    assert spelled[1:4] == ["ﬁ", "ﬁ", "cat"]
+    assert spelled[-1] == "Ａ"
+    assert tokenizer.name(found.ids[-2]) == "A"

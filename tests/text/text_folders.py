@@ -224,6 +224,42 @@ def modernbert_rules() -> Core:
     return core
 
 
+def charsmap(replacements: dict[str, str]) -> bytes:
+    """SentencePiece's table of replacements: a double-array trie, each node with a block of its own."""
+    units, texts = [0] * 256, b""
+    children: dict[bytes, int] = {}  # prefix → the place from which its continuations are counted
+
+    def block(prefix: bytes) -> int:
+        if prefix not in children:
+            children[prefix] = len(units)
+            units.extend([0] * 256)
+        return children[prefix]
+
+    units[0] = block(b"") << 10
+    for key, text in sorted(replacements.items()):
+        word = key.encode()
+        for end in range(1, len(word) + 1):
+            place = children[word[: end - 1]] ^ word[end - 1]
+            leaf = (units[place] >> 8) & 1 or end == len(word)
+            units[place] = (place ^ block(word[:end])) << 10 | leaf << 8 | word[end - 1]
+        units[children[word]] = len(texts)
+        texts += text.encode() + b"\0"
+    trie = b"".join(unit.to_bytes(4, "little") for unit in units)
+    return len(trie).to_bytes(4, "little") + trie + texts
+
+
+REPLACED = {
+    "ﬁ": "fi",
+    "Ａ": "A",
+    "\n": " ",
+    "\t": " ",
+    "\u00a0": " ",
+    "\u3000": " ",
+    "½": "1/2",
+    "e\u0301": "é",
+}
+
+
 def fairseq_unigram(*, later: bool = False) -> Core:
     """XLM-R's tokenizer.json, as converted at first or `later`."""
     pieces = [(token, 0.0) for token in FAIRSEQ]
@@ -233,7 +269,8 @@ def fairseq_unigram(*, later: bool = False) -> Core:
     ]
     core = Core(models.Unigram(pieces, 3, False))
     collapse = [normalizers.Strip(left=False, right=True), normalizers.Replace(Regex(" {2,}"), "▁")]
-    core.normalizer = normalizers.Sequence(collapse if later else [])
+    mapped = normalizers.Precompiled(charsmap(REPLACED))
+    core.normalizer = normalizers.Sequence([mapped, *collapse]) if later else mapped
     metaspace = pre_tokenizers.Metaspace()
     core.pre_tokenizer = (
         metaspace if later else pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), metaspace])
