@@ -169,7 +169,7 @@ def test_a_tensor_that_is_missing_unknown_or_misshapen_is_named(bert_folder, cha
         ({"id2label": {"0": "a", "1": "b", "9": "c"}}, "id2label has no entry '2'"),
         ({"id2label": {"0": "a", "1": "a", "2": "c"}}, "id2label gives two labels one name: a, a, c"),
         ({"id2label": ["a", "b", "c"]}, "id2label is list, not a table of names"),
-        ({"problem_type": "regression"}, "problem_type='regression' is not supported"),
+        ({"problem_type": "ranking"}, "problem_type='ranking' is not known"),
         ({"num_hidden_layers": 3.0}, "layers=3.0 must be a whole number of at least 1"),
         ({"layer_norm_eps": "1e-12"}, "epsilon='1e-12' must be a number of at least 0"),
         ({"max_position_embeddings": -1}, "positions=-1 must be a whole number of at least 1"),

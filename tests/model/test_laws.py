@@ -16,6 +16,7 @@ from clearhead.model.config import (
     Norm,
     Pooling,
     Relative,
+    Rotary,
     Sinusoidal,
     sizes,
 )
@@ -33,6 +34,20 @@ SHAPES = [
     replace(CONFIG, positions=Learned(64), norm_first=True, activation=Activation.GELU_TANH),
     replace(CONFIG, width=20, hidden=33, activation=Activation.GELU_TANH),
     replace(
+        CONFIG,
+        positions=Rotary(64, 1000.0, local_base=50.0),
+        norm_first=True,
+        first_norm=False,
+        gated=True,
+        bias=False,
+        norm_bias=False,
+        window=3,
+        global_every=3,
+        layers=4,
+        embedding_norm=True,
+    ),
+    replace(CONFIG, embedding_width=8, positions=Learned(64, offset=2), embedding_norm=True),
+    replace(
         CONFIG, width=384, hidden=1536, heads=12, activation=Activation.GELU, embedding_norm=True, segments=2
     ),
 ]
@@ -43,7 +58,7 @@ def bits(tensor: torch.Tensor) -> bytes:
     return tensor.detach().numpy().tobytes()
 
 
-@pytest.mark.parametrize("config", SHAPES, ids=["after", "before", "odd", "wide"])
+@pytest.mark.parametrize("config", SHAPES, ids=["after", "before", "odd", "rotary", "narrow", "wide"])
 @pytest.mark.parametrize("pooling", Pooling)
 def test_a_neighbour_changes_no_bit(config, pooling):
     model = new_transformer(config, Head(3, pooling, dense=pooling is Pooling.CLS), seed=0)
@@ -62,7 +77,7 @@ def test_a_neighbour_changes_no_bit(config, pooling):
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2, 3, 4])
 def test_a_neighbour_changes_no_bit_whatever_the_number_of_threads(threads):
-    model = new_transformer(SHAPES[3], Head(2), seed=0)
+    model = new_transformer(SHAPES[-1], Head(2), seed=0)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -187,7 +202,7 @@ def test_dropout_drops_its_share_and_keeps_the_mean():
     assert torch.equal(Dropout(torch.Generator(), rate=0.0)(x, 0.3), x)
 
 
-@pytest.mark.parametrize("config", SHAPES, ids=["after", "before", "odd", "wide"])
+@pytest.mark.parametrize("config", SHAPES, ids=["after", "before", "odd", "rotary", "narrow", "wide"])
 @pytest.mark.parametrize("head", [None, Head(0), Head(4, Pooling.MEAN, dense=False), Head(3)])
 def test_sizes_from_facts_are_those_of_the_model(config, head):
     model = new_transformer(config, head, seed=0)
@@ -204,10 +219,8 @@ def test_heads_that_do_not_divide_the_width_are_refused_by_name():
     [
         ({"causal": True}, "causal=True"),
         ({"decoder_layers": 2}, "decoder_layers=2"),
-        ({"gated": True}, "gated=True"),
         ({"norm": Norm.RMS}, "norm="),
         ({"positions": Relative(32, 128)}, "positions="),
-        ({"bias": False}, "bias=False"),
     ],
 )
 def test_facts_whose_arithmetic_is_not_built_are_refused_by_name(change, named):

@@ -16,7 +16,7 @@ from clearhead.checkpoint import catalog as names
 from clearhead.data.rows import Row
 from clearhead.errors import FolderError
 from clearhead.infer.evaluate import Evaluation
-from clearhead.model.config import Learned, Positions, Relative, Sinusoidal
+from clearhead.model.config import Learned, Positions, Relative, Rotary, Sinusoidal
 from clearhead.settings import Opening
 from clearhead.tasks.classify import Result
 from clearhead.tasks.scores import Metrics
@@ -221,6 +221,8 @@ def said_positions(positions: Positions) -> str:
             return f"learned, at most {count:,} tokens"
         case Sinusoidal():
             return "sinusoidal, no longest text"
+        case Rotary(count=count):
+            return f"rotary, at most {count:,} tokens"
         case Relative(buckets=buckets):
             return f"relative, {buckets} buckets"
 

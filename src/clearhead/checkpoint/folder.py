@@ -18,6 +18,7 @@ from clearhead.checkpoint.fingerprint import FINGERPRINT
 from clearhead.checkpoint.tensors import WEIGHTS, Stored, read_tensors
 from clearhead.checkpoint.translate import Family, Fields
 from clearhead.errors import ClearheadError, FolderError
+from clearhead.model.config import Problem
 from clearhead.model.transformer import Transformer
 from clearhead.settings import Opening
 from clearhead.text.tokenizer import Tokenizer
@@ -28,13 +29,15 @@ OPENING = Opening()
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a folder holds: the network, its tokenizer, the labels of its head in order, its family."""
+    """What a folder holds: the network, its tokenizer, the labels of its head in order, its family, and what
+    the head's outputs mean."""
 
     network: Transformer
     tokenizer: Tokenizer
     labels: tuple[str, ...]
     family: Family
     folder: Path | None  # where it was read; None for a new model
+    problem: Problem = Problem.SINGLE
 
 
 def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
@@ -71,7 +74,8 @@ def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
     labels = label_names(values, head.labels, source=fields.source) if head else ()
     if said:
         fingerprint.check(said, network, tokenizer=tokenizer, labels=labels, path=folder / FINGERPRINT)
-    return Loaded(network.eval(), tokenizer, labels, family, folder)
+    problem = problem_of(values, len(labels), source=fields.source)
+    return Loaded(network.eval(), tokenizer, labels, family, folder, problem)
 
 
 def _tokenizer(folder: Path) -> Tokenizer:
@@ -119,6 +123,18 @@ def _own(ours: dict[str, Tensor], family: Family, *, stored: Stored) -> dict[str
     return own
 
 
+def problem_of(values: dict[str, Any], labels: int, *, source: str) -> Problem:
+    """What a head's outputs mean: as the config says or, as the published code has it, by their number."""
+    stated = values.get("problem_type")
+    if stated is None:
+        return Problem.REGRESSION if labels == 1 else Problem.SINGLE
+    if stated not in list(Problem):
+        raise FolderError(f"{source}: problem_type={stated!r} is not known; known: {', '.join(Problem)}")
+    if stated == Problem.SINGLE and labels == 1:
+        raise FolderError(f"{source}: problem_type={stated!r} needs at least 2 labels, and id2label has 1")
+    return Problem(stated)
+
+
 def label_names(values: dict[str, Any], count: int, *, source: str) -> tuple[str, ...]:
     """Labels in order from id2label, whose keys are strings in JSON."""
     table = values.get("id2label") or {str(number): f"LABEL_{number}" for number in range(count)}
@@ -145,7 +161,7 @@ def write_folder(folder: str | Path, loaded: Loaded) -> None:
     if loaded.labels:
         values["id2label"] = {str(number): label for number, label in enumerate(loaded.labels)}
         values["label2id"] = {label: number for number, label in enumerate(loaded.labels)}
-        values["problem_type"] = "single_label_classification"
+        values["problem_type"] = str(loaded.problem)
     values["dtype"] = "float32"
     ours = {name: tensor.float() for name, tensor in network.state_dict().items()}
     tensors = family.to_published(ours, prefixed=bool(loaded.labels))

@@ -64,6 +64,12 @@ class Fields:
             warnings.warn(f"{self.source}: fields not known and not used: {', '.join(unread)}", stacklevel=3)
 
 
+def label_count(fields: Fields) -> int:
+    """How many outputs a published classification head has."""
+    labels = fields("id2label", None)
+    return len(labels) if labels else fields("num_labels", 2)
+
+
 @dataclass(frozen=True)
 class Rule:
     """One line of a table: our name, the published name (several where they are stacked), with {i} and {p}

@@ -12,7 +12,7 @@ from torch import Tensor
 from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.folder import Loaded, read_folder, write_folder
 from clearhead.errors import DataError, SettingError
-from clearhead.model.config import Config, Pooling
+from clearhead.model.config import Config, Pooling, Problem
 from clearhead.model.context import Context
 from clearhead.model.heads import pool
 from clearhead.model.layout import Batch, pack
@@ -49,6 +49,10 @@ class Model:
     @property
     def task(self) -> Classification | None:
         """What the model was trained for; None for a body without labels."""
+        if self.loaded.problem is not Problem.SINGLE:
+            raise SettingError(
+                f"{self.loaded.folder}: problem_type={self.loaded.problem} is not supported yet"
+            )
         return Classification(self.loaded.labels) if self.loaded.labels else None
 
     @property

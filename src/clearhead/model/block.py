@@ -22,6 +22,13 @@ def activation_for(activation: Activation) -> nn.Module:
             return nn.GELU()
         case Activation.GELU_TANH:
             return GeluTanh()
+        case Activation.TANH:
+            return nn.Tanh()
+
+
+def norm_for(config: Config, width: int | None = None) -> nn.LayerNorm:
+    """Layer norm of the stream, or of `width` numbers."""
+    return nn.LayerNorm(width or config.width, eps=config.epsilon, bias=config.norm_bias)
 
 
 class GeluTanh(nn.Module):
@@ -38,42 +45,57 @@ class GeluTanh(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two layers with an activation between, the same for each token (Vaswani et al. 2017, equation 2)."""
+    """Two layers with an activation between, the same for each token (Vaswani et al. 2017, equation 2).
+
+    Gated, the first layer is twice as wide and its second half, as it is, multiplies the activation of the
+    first (Shazeer 2020, equation 5).
+    """
 
     def __init__(self, config: Config):
         super().__init__()
-        self.expand = Linear(config.width, config.hidden)
+        self.gated, self.dropout = config.gated, config.hidden_dropout
+        self.expand = Linear(config.width, config.hidden * (2 if config.gated else 1), bias=config.bias)
         self.activation = activation_for(config.activation)
-        self.contract = Linear(config.hidden, config.width)
+        self.contract = Linear(config.hidden, config.width, bias=config.bias)
 
-    def forward(self, x: Tokens) -> Tokens:
+    def forward(self, x: Tokens, context: Context) -> Tokens:
         """Change each token by itself."""
-        return self.contract(self.activation(self.expand(x)))
+        x = self.expand(x)
+        if self.gated:
+            x, gate = x.chunk(2, dim=-1)
+            x = self.activation(x) * gate
+        else:
+            x = self.activation(x)
+        return self.contract(context.dropped(x, self.dropout))
 
 
 class Block(nn.Module):
     """Attention and feed-forward, residual connections, layer norm (Vaswani et al. 2017, section 3.1)."""
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, layer: int):
         super().__init__()
+        bare = layer == 0 and config.norm_first and not config.first_norm
         self.norm_first = config.norm_first
+        self.attended_dropout = config.dropout if config.attended_dropout is None else config.attended_dropout
         self.dropout = config.dropout
-        self.attention = Attention(config)
-        self.attention_norm = nn.LayerNorm(config.width, eps=config.epsilon)
+        self.attention = Attention(config, layer)
+        self.attention_norm = nn.Identity() if bare else norm_for(config)
         self.feed_forward = FeedForward(config)
-        self.feed_forward_norm = nn.LayerNorm(config.width, eps=config.epsilon)
+        self.feed_forward_norm = norm_for(config)
 
     def forward(self, x: Tokens, context: Context) -> Tokens:
         """One step of the stream."""
-        x = self.residual(
-            x, self.attention_norm, change=partial(self.attention, context=context), context=context
-        )
-        return self.residual(x, self.feed_forward_norm, change=self.feed_forward, context=context)
+        attend = partial(self.change, self.attention, rate=self.attended_dropout, context=context)
+        think = partial(self.change, self.feed_forward, rate=self.dropout, context=context)
+        x = self.residual(x, self.attention_norm, change=attend)
+        return self.residual(x, self.feed_forward_norm, change=think)
 
-    def residual(
-        self, x: Tokens, norm: nn.Module, *, change: Callable[[Tensor], Tensor], context: Context
-    ) -> Tokens:
+    def change(self, part: nn.Module, x: Tokens, *, rate: float, context: Context) -> Tokens:
+        """What a part adds to the stream."""
+        return context.dropped(part(x, context), rate)
+
+    def residual(self, x: Tokens, norm: nn.Module, *, change: Callable[[Tensor], Tensor]) -> Tokens:
         """Add a change to the stream; where the norm stands is all that families differ in."""
         if self.norm_first:
-            return x + context.dropped(change(norm(x)), self.dropout)
-        return norm(x + context.dropped(change(x), self.dropout))
+            return x + change(norm(x))
+        return norm(x + change(x))

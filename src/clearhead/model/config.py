@@ -12,11 +12,12 @@ from clearhead.errors import SettingError
 
 
 class Activation(StrEnum):
-    """What stands between the two layers of the feed-forward network."""
+    """What stands between the two layers of the feed-forward network, or of a head."""
 
     RELU = "relu"
     GELU = "gelu"  # exact, with erf (Hendrycks & Gimpel 2016)
     GELU_TANH = "gelu_tanh"  # the same paper's approximation with tanh
+    TANH = "tanh"
 
 
 class Pooling(StrEnum):
@@ -41,9 +42,26 @@ class Sinusoidal:
 
 @dataclass(frozen=True)
 class Learned:
-    """A learned vector for each of `count` positions: no text may be longer."""
+    """A learned vector for each of `count` positions: no text may be longer.
+
+    The table has `offset` rows more, before the first position's (RoBERTa's: pad id + 1, never used here).
+    """
 
     count: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """Queries and keys are turned by angles that grow with the position (Su et al. 2021, equation 34).
+
+    `base` sets the slowest turn, `local_base` that of blocks which see only a window; `count` is the longest
+    text the model was made for.
+    """
+
+    count: int
+    base: float
+    local_base: float | None = None
 
 
 @dataclass(frozen=True)
@@ -54,7 +72,15 @@ class Relative:
     distance: int
 
 
-Positions = Sinusoidal | Learned | Relative
+Positions = Sinusoidal | Learned | Rotary | Relative
+
+
+class Problem(StrEnum):
+    """What a classification head's outputs mean, under the published names (`problem_type`)."""
+
+    SINGLE = "single_label_classification"  # one label a text: softmax
+    MULTI = "multi_label_classification"  # any number of labels a text: a sigmoid each
+    REGRESSION = "regression"  # numbers as they are
 
 
 def whole_number(name: str, value: Any, *, least: int) -> None:
@@ -69,9 +95,16 @@ def finite_number(name: str, value: Any) -> None:
         raise SettingError(f"{name}={value!r} must be a number of at least 0")
 
 
+DROPOUTS = ("dropout", "attention_dropout", "embedding_dropout", "attended_dropout", "hidden_dropout")
+
+
 @dataclass(frozen=True)
 class Config:
     """The facts of one architecture.
+
+    Dropout happens after the embedding, on attention weights, after attention, inside the feed-forward
+    network and after it: `embedding_dropout`, `attention_dropout`, `attended_dropout`, `hidden_dropout`,
+    `dropout`.
 
     `layers` counts the blocks of the only stack, or of the encoder where `decoder_layers` is not 0.
     Raises `SettingError` where the facts do not fit together.
@@ -90,14 +123,24 @@ class Config:
     segments: int = 0  # kinds of segment (BERT's token types); 0: none
     embedding_norm: bool = False
     scale_embedding: bool = False  # token vectors times √width (Vaswani et al. 2017, section 3.4)
+    embedding_width: int | None = None  # token vectors narrower than the stream, then a layer (ELECTRA)
     dropout: float = 0.1
     attention_dropout: float = 0.1
+    embedding_dropout: float | None = None  # None: as dropout
+    attended_dropout: float | None = None  # None: as dropout
+    hidden_dropout: float = 0.0
     initial_std: float | None = None  # of new weights; None: Glorot uniform
     causal: bool = False
     decoder_layers: int = 0
     head_width: int | None = None  # None: width / heads
-    gated: bool = False
-    bias: bool = True
+    gated: bool = False  # activation(first half) * second half (Shazeer 2020)
+    bias: bool = True  # of the blocks' linear layers
+    norm_bias: bool = True
+    first_norm: bool = True  # with norm_first: whether the first block's attention has a norm of its own
+    window: int | None = None  # tokens to either side that a block sees; None: the whole text
+    global_every: int | None = (
+        None  # with a window: each so-many-th block, from the first, sees the whole text
+    )
     language_head: bool = False
     tied: bool = True  # the language head's matrix is the embedding's
 
@@ -106,10 +149,19 @@ class Config:
             whole_number(name, getattr(self, name), least=1)
         for name in ("segments", "decoder_layers"):
             whole_number(name, getattr(self, name), least=0)
-        if isinstance(self.positions, Learned):
+        for name in ("embedding_width", "window", "global_every"):
+            if getattr(self, name) is not None:
+                whole_number(name, getattr(self, name), least=1)
+        if isinstance(self.positions, Learned | Rotary):
             whole_number("positions", self.positions.count, least=1)
-        for name in ("epsilon", "dropout", "attention_dropout"):
-            finite_number(name, getattr(self, name))
+        if isinstance(self.positions, Learned):
+            whole_number("positions.offset", self.positions.offset, least=0)
+        if isinstance(self.positions, Rotary):
+            for base in (self.positions.base, self.positions.local_base or self.positions.base):
+                finite_number("positions.base", base)
+            if self.each_head % 2:
+                raise SettingError(f"heads of width {self.each_head} cannot be turned in pairs; make it even")
+        finite_number("epsilon", self.epsilon)
         if self.initial_std is not None:
             finite_number("initial_std", self.initial_std)
         if self.head_width is None and self.width % self.heads:
@@ -117,9 +169,11 @@ class Config:
                 f"width={self.width} cannot be shared by heads={self.heads} evenly; "
                 "make width a multiple of heads"
             )
-        for name in ("dropout", "attention_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise SettingError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
+        for name in DROPOUTS:
+            value = getattr(self, name) if getattr(self, name) is not None else 0.0
+            finite_number(name, value)
+            if value >= 1:
+                raise SettingError(f"{name}={value} must be at least 0 and below 1")
 
     @property
     def each_head(self) -> int:
@@ -129,12 +183,16 @@ class Config:
     @property
     def limit(self) -> int | None:
         """Most tokens a text may have; None where positions go on for ever."""
-        return self.positions.count if isinstance(self.positions, Learned) else None
+        return self.positions.count if isinstance(self.positions, Learned | Rotary) else None
+
+    def window_of(self, layer: int) -> int | None:
+        """Tokens to either side that a block sees, counted from 0; None where it sees the whole text."""
+        return None if self.global_every and layer % self.global_every == 0 else self.window
 
 
 @dataclass(frozen=True)
 class Head:
-    """Pooling, then (where `dense`) tanh of a layer, then one number a label.
+    """Pooling, then (where `dense`) an activation of a layer, then one number a label.
 
     With 0 labels it ends at the vector: what BERT publishes as its pooler.
     """
@@ -142,6 +200,11 @@ class Head:
     labels: int
     pooling: Pooling = Pooling.CLS
     dense: bool = True
+    activation: Activation = Activation.TANH
+    bias: bool = True  # of the dense layer
+    dense_norm: bool = False  # layer norm after the activation (ModernBERT)
+    drop_first: bool = False  # dropout also before the dense layer (RoBERTa)
+    dropout: float | None = None  # None: as the body's
 
 
 @dataclass(frozen=True)
@@ -169,28 +232,36 @@ def sizes(config: Config, head: Head | None = None, *, context: int = 512) -> Si
     """Count parameters and operations from the facts alone, without building anything."""
     width, inner = config.width, config.heads * config.each_head
     bias = int(config.bias)
-    norm = width * (2 if config.norm is Norm.LAYER else 1)
+    norm = width * (2 if config.norm is Norm.LAYER and config.norm_bias else 1)
     attention = 4 * width * inner + bias * (3 * inner + width)
     matrices = 3 if config.gated else 2
     feed_forward = matrices * width * config.hidden + bias * ((matrices - 1) * config.hidden + width)
     block = attention + feed_forward + 2 * norm
     decoder_block = block + attention + norm
 
-    tables = config.vocab * width + config.segments * width
+    narrow = config.embedding_width or width
+    tables = config.vocab * narrow + config.segments * narrow
     stacks = 2 if config.decoder_layers else 1
     match config.positions:
-        case Learned(count=count):
-            tables += count * width
+        case Learned(count=count, offset=offset):
+            tables += (count + offset) * narrow
         case Relative(buckets=buckets):
             tables += stacks * buckets * config.heads
 
     total = tables + config.layers * block + config.decoder_layers * decoder_block
-    total += norm * (int(config.embedding_norm) + (stacks if config.norm_first else 0))
-    operations = config.layers * (block + 2 * context * inner)
+    total += norm * ((stacks if config.norm_first else 0) - (not config.first_norm))
+    total += norm * narrow // width * config.embedding_norm
+    if config.embedding_width:
+        total += (narrow + 1) * width
+    operations = config.layers * block
+    for layer in range(config.layers):
+        window = config.window_of(layer)
+        operations += 2 * inner * (context if window is None else min(context, 2 * window + 1))
     operations += config.decoder_layers * (decoder_block + 4 * context * inner)
     if config.language_head:
         operations += config.vocab * width
         total += 0 if config.tied else config.vocab * width
     if head:
-        total += (width * width + width if head.dense else 0) + (width + 1) * head.labels
+        total += (width * width + width * head.bias if head.dense else 0) + (width + 1) * head.labels
+        total += norm * head.dense_norm
     return Sizes(total, tables, operations, context)

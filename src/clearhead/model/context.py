@@ -4,7 +4,7 @@ The context travels with the call, not with the model, so that two threads may u
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from clearhead.model.kernels import Kernel, kernel_for
 from clearhead.model.layout import Layout
+from clearhead.model.positions import Turn
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +45,20 @@ class Context:
     layout: Layout
     attend: Kernel
     drop: Dropout | None = None
+    turns: dict[float, Turn] = field(
+        default_factory=dict
+    )  # by base; filled by the first block that needs one
 
     @classmethod
     def of(cls, layout: Layout, *, attend: Kernel | None = None, drop: Dropout | None = None) -> "Context":
         """A context with the kernel of the layout's device, unless one is given."""
         return cls(layout, attend or kernel_for(layout.device), drop)
+
+    def turn(self, base: float, *, like: Tensor) -> Turn:
+        """How each token's queries and keys are turned, computed once a call."""
+        if base not in self.turns:
+            self.turns[base] = Turn.of(self.layout, head_width=like.shape[-1], base=base, like=like)
+        return self.turns[base]
 
     def dropped(self, x: Tensor, rate: float) -> Tensor:
         """Apply dropout in training, nothing otherwise."""

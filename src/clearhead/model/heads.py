@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from clearhead.model.attention import Linear
+from clearhead.model.block import activation_for, norm_for
 from clearhead.model.config import Config, Head, Pooling
 from clearhead.model.context import Context
 from clearhead.model.layout import Layout, round_up
@@ -31,12 +32,15 @@ def pool(
 
 
 class ClassificationHead(nn.Module):
-    """Pooling, tanh of a layer where the head has one, one number a label (Devlin et al. 2018)."""
+    """Pooling, an activation of a layer where the head has one, one number a label (Devlin et al. 2018)."""
 
     def __init__(self, config: Config, head: Head):
         super().__init__()
-        self.pooling, self.dropout = head.pooling, config.dropout
-        self.dense = Linear(config.width, config.width) if head.dense else None
+        self.pooling, self.drop_first = head.pooling, head.drop_first
+        self.dropout = config.dropout if head.dropout is None else head.dropout
+        self.dense = Linear(config.width, config.width, bias=head.bias) if head.dense else None
+        self.activation = activation_for(head.activation)
+        self.norm = norm_for(config) if head.dense_norm else None
         self.output = Linear(config.width, head.labels) if head.labels else None
 
     def forward(self, x: Float[Tensor, "tokens width"], context: Context) -> Float[Tensor, "texts labels"]:
@@ -45,8 +49,12 @@ class ClassificationHead(nn.Module):
         texts = len(pooled)
         # As in the stream: rows are rounded up, so that no text's logits depend on how many texts there are.
         pooled = nn.functional.pad(pooled, (0, 0, 0, round_up(texts) - texts))
+        if self.drop_first:
+            pooled = context.dropped(pooled, self.dropout)
         if self.dense:
-            pooled = self.dense(pooled).tanh()
+            pooled = self.activation(self.dense(pooled))
+        if self.norm:
+            pooled = self.norm(pooled)
         if self.output:
             pooled = self.output(context.dropped(pooled, self.dropout))
         return pooled[:texts]

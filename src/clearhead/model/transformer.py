@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from clearhead.errors import SettingError
-from clearhead.model.attention import Projections
-from clearhead.model.block import Block
+from clearhead.model.attention import Linear, Projections
+from clearhead.model.block import Block, norm_for
 from clearhead.model.config import Config, Head, Norm, Relative
 from clearhead.model.context import Context
 from clearhead.model.heads import ClassificationHead
@@ -25,12 +25,14 @@ class Embedding(nn.Module):
 
     def __init__(self, config: Config):
         super().__init__()
-        self.dropout = config.dropout
+        width = config.embedding_width or config.width
+        self.dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
         self.scale = sqrt(config.width) if config.scale_embedding else 1.0
-        self.tokens = nn.Embedding(config.vocab, config.width)
+        self.tokens = nn.Embedding(config.vocab, width)
         self.positions = positions_for(config)
-        self.segments = nn.Embedding(config.segments, config.width) if config.segments else None
-        self.norm = nn.LayerNorm(config.width, eps=config.epsilon) if config.embedding_norm else None
+        self.segments = nn.Embedding(config.segments, width) if config.segments else None
+        self.norm = norm_for(config, width) if config.embedding_norm else None
+        self.widen = Linear(width, config.width) if config.embedding_width else None
 
     def forward(self, batch: Batch, context: Context) -> Float[Tensor, "tokens width"]:
         """The stream before the first block."""
@@ -39,8 +41,10 @@ class Embedding(nn.Module):
             x = x * self.scale
         if self.segments:
             x = x + self.segments(batch.segments)
-        x = x + self.positions(batch.layout, x)
-        return context.dropped(self.norm(x) if self.norm else x, self.dropout)
+        if self.positions:
+            x = x + self.positions(batch.layout, x)
+        x = context.dropped(self.norm(x) if self.norm else x, self.dropout)
+        return self.widen(x) if self.widen else x
 
 
 class Stack(nn.Module):
@@ -48,8 +52,8 @@ class Stack(nn.Module):
 
     def __init__(self, config: Config):
         super().__init__()
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
-        self.norm = nn.LayerNorm(config.width, eps=config.epsilon) if config.norm_first else None
+        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
+        self.norm = norm_for(config) if config.norm_first else None
 
     def forward(self, x: Float[Tensor, "tokens width"], context: Context) -> Float[Tensor, "tokens width"]:
         """The stream after the last block."""
@@ -91,8 +95,6 @@ def refuse_unbuilt(config: Config) -> None:
         "causal": config.causal,
         "decoder_layers": config.decoder_layers > 0,
         "head_width": config.each_head * config.heads != config.width,
-        "gated": config.gated,
-        "bias": not config.bias,
         "language_head": config.language_head,
         "norm": config.norm is not Norm.LAYER,
         "positions": isinstance(config.positions, Relative),
@@ -113,7 +115,6 @@ def initialise(module: nn.Module, config: Config, *, generator: torch.Generator)
     for part in module.modules():
         if isinstance(part, nn.LayerNorm):
             nn.init.ones_(part.weight)
-            nn.init.zeros_(part.bias)
         elif isinstance(part, nn.Embedding):
             nn.init.normal_(part.weight, std=config.initial_std or config.width**-0.5, generator=generator)
         elif isinstance(part, nn.Linear):
@@ -122,7 +123,8 @@ def initialise(module: nn.Module, config: Config, *, generator: torch.Generator)
                     nn.init.normal_(matrix, std=config.initial_std, generator=generator)
                 else:
                     nn.init.xavier_uniform_(matrix, generator=generator)
-            nn.init.zeros_(part.bias)
+        if isinstance(bias := getattr(part, "bias", None), nn.Parameter):
+            nn.init.zeros_(bias)
 
 
 def new_transformer(config: Config, head: Head | None, *, seed: int) -> Transformer:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from clearhead.checkpoint.translate import Family, Fields, same, stacked
+from clearhead.checkpoint.translate import Family, Fields, label_count, same, stacked
 from clearhead.errors import FolderError
 from clearhead.model.config import Activation, Config, Head, Learned, Pooling
 
@@ -56,7 +56,7 @@ def config(fields: Fields) -> Config:
 
 def head(fields: Fields, names: set[str]) -> Head | None:
     """The published classification head or, without one, the pooler: whichever has its weights there."""
-    fields("classifier_dropout", None)
+    dropout = fields("classifier_dropout", None)
     pooler = Head(labels=0) if "pooler.dense.weight" in names else None
     if "classifier.weight" not in names:
         return pooler
@@ -65,12 +65,7 @@ def head(fields: Fields, names: set[str]) -> Head | None:
             f"{fields.source}: the head of {fields('architectures', None)} is not supported, "
             "only BertForSequenceClassification"
         )
-    fields.require(problem_type="single_label_classification")
-    labels = fields("id2label", None)
-    count = len(labels) if labels else fields("num_labels", 2)
-    if count < 2:
-        raise FolderError(f"{fields.source}: a head with one output (regression) is not supported")
-    return Head(labels=count)
+    return Head(labels=label_count(fields), dropout=dropout)
 
 
 def fields(config: Config, head: Head | None) -> dict[str, Any] | None:

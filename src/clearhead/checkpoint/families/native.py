@@ -15,10 +15,16 @@ from clearhead.model.config import (
     Pooling,
     Positions,
     Relative,
+    Rotary,
     Sinusoidal,
 )
 
-POSITIONS: dict[str, type] = {"sinusoidal": Sinusoidal, "learned": Learned, "relative": Relative}
+POSITIONS: dict[str, type] = {
+    "sinusoidal": Sinusoidal,
+    "learned": Learned,
+    "rotary": Rotary,
+    "relative": Relative,
+}
 CHOICES = {"activation": Activation, "norm": Norm, "pooling": Pooling}
 
 BLOCK = "encoder.blocks.{i}."
@@ -27,6 +33,7 @@ OURS = (
     "embedding.positions.weight",
     "embedding.segments.weight",
     "embedding.norm.{p}",
+    "embedding.widen.{p}",
     BLOCK + "attention.qkv.{p}",
     BLOCK + "attention.output.{p}",
     BLOCK + "attention_norm.{p}",
@@ -35,6 +42,7 @@ OURS = (
     BLOCK + "feed_forward_norm.{p}",
     "encoder.norm.{p}",
     "head.dense.{p}",
+    "head.norm.{p}",
     "head.output.{p}",
 )
 
