@@ -263,3 +263,41 @@ def test_windows_line_ends_in_merges_do_not_matter(tmp_path):
     merges = (tmp_path / "merges.txt").read_bytes()
     (tmp_path / "merges.txt").write_bytes(merges.replace(b"\n", b"\r\n"))
     assert Tokenizer.read(tmp_path).encode(TEXTS) == before
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_an_added_token_is_found_after_the_classes_normaliser(lower, tmp_path):
+    core = bert_rules(lowercase=not lower)
+    core.add_tokens([AddedToken("Yyy", normalized=True), AddedToken("Zzz", normalized=False)])
+    folder = rules_folder(core, tmp_path, tokenizer_class="BertTokenizer", do_lower_case=lower)
+    ours = agree(folder, texts=["the Yyy yyy cat Zzz zzz", "yyyx", "aYyy"])
+    assert len(WORDS) in ours.encode(["the Yyy"])[0].ids
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("tokenizer.json", {"added_tokens": [5], "model": {}}, r"does not describe a tokenizer"),
+        ("tokenizer.json", {"added_tokens": 5, "model": 5}, r"does not describe a tokenizer"),
+        ("added_tokens.json", {"zzz": "x"}, r"added_tokens_decoder must be an object of tokens by id"),
+        ("added_tokens.json", {"zzz": 65.5}, r"added_tokens_decoder must be an object of tokens by id"),
+        ("added_tokens.json", {"": 65}, r"added token '' should have id 65 but gets None"),
+        ("config.json", {"model_type": ["bert"], "tokenizer_class": {}}, None),
+        (
+            "tokenizer_config.json",
+            {"added_tokens_decoder": {"65": {"content": "z", "lstrip": "yes"}}},
+            r"is no token; write a string, or an object with a content",
+        ),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"x": "z"}}, r"must be an object of tokens by id"),
+        ("tokenizer_config.json", {"tokenizer_class": 5, "truncation_side": None}, r"truncation_side=None"),
+        ("tokenizer_config.json", {"unk_token": None}, r"vocabulary lacks None"),
+    ],
+)
+def test_files_of_other_shapes_are_refused_without_a_traceback(name, content, words, tmp_path):
+    bert_folder(tmp_path)
+    (tmp_path / name).write_text(json.dumps(content))
+    if words is None:
+        assert Tokenizer.read(tmp_path).tokens("the")[1] == "the"
+    else:
+        with pytest.raises(FolderError, match=words):
+            Tokenizer.read(tmp_path)

@@ -28,9 +28,10 @@ def read_folder(folder: Path) -> tuple[Core, Json]:
     if not folder.is_dir():
         raise FolderError(f"{folder} is not a folder; give the folder that holds tokenizer.json")
     rules = _read_json(folder / "tokenizer.json")
+    core = None if rules is None else _read_rules(folder / "tokenizer.json", rules)
     config = _read_config(folder, rules or {})
     kind, name = _kind(folder, config)
-    if rules is None:
+    if core is None or rules is None:
         file, kind, core = read_vocabulary(folder, kind=kind, name=name)
         config = {**kind.defaults, **config}
         _check_basic(file, config)
@@ -38,7 +39,6 @@ def read_folder(folder: Path) -> tuple[Core, Json]:
         roles = role_names(config).values()
         core.add_special_tokens([token for token in roles if core.token_to_id(token) is not None])
     else:
-        core = _read_rules(folder / "tokenizer.json", rules)
         if kind is not None and isinstance(core.model, kind.model):
             config = {**kind.defaults, **config}
             _dress(folder / "tokenizer.json", core, kind=kind, config=config, rules=rules)
@@ -87,7 +87,9 @@ def _check_config(path: Path, config: Json) -> None:
                 f"{path}: {group} must be a list or an object of tokens; found {config[group]!r}"
             )
     for token in listed_tokens(config):
-        if not isinstance(token.get("content") if isinstance(token, dict) else token, str):
+        stated = token if isinstance(token, dict) else {"content": token}
+        options = all(isinstance(stated.get(option, False), bool) for option in OPTIONS)
+        if not options or not isinstance(stated.get("content"), str):
             raise FolderError(f"{path}: {token!r} is no token; write a string, or an object with a content")
     if (side := config.get("truncation_side", "right")) not in ("left", "right"):
         raise FolderError(f"{path}: truncation_side={side!r} is not known; use 'left' or 'right'")
