@@ -301,3 +301,10 @@ def test_files_of_other_shapes_are_refused_without_a_traceback(name, content, wo
     else:
         with pytest.raises(FolderError, match=words):
             Tokenizer.read(tmp_path)
+
+
+def test_a_special_token_may_be_an_added_one(tmp_path):
+    words = [word for word in WORDS if word != "[SEP]"]
+    added = {str(len(words)): {"content": "[SEP]", "special": True}}
+    bert_folder(tmp_path, words, tokenizer_class="BertTokenizer", added_tokens_decoder=added)
+    assert agree(tmp_path, texts=TEXTS[:3]).encode(["the"])[0].ids[-1] == len(words)

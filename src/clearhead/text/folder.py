@@ -35,16 +35,17 @@ def read_folder(folder: Path) -> tuple[Core, Json]:
         file, kind, core = read_vocabulary(folder, kind=kind, name=name)
         config = {**kind.defaults, **config}
         _check_basic(file, config)
+        _add_tokens(folder, core, config=config)
         _dress(file, core, kind=kind, config=config, rules={})
         roles = role_names(config).values()
         core.add_special_tokens([token for token in roles if core.token_to_id(token) is not None])
     else:
+        _add_tokens(folder, core, config=config)
         if kind is not None and isinstance(core.model, kind.model):
             config = {**kind.defaults, **config}
             _dress(folder / "tokenizer.json", core, kind=kind, config=config, rules=rules)
         if (rules.get("truncation") or {}).get("direction") == "Left":
             config = {"truncation_side": "left", **config}
-    _add_tokens(folder, core, config=config)
     return core, config
 
 
