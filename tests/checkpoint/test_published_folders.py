@@ -75,6 +75,7 @@ def test_a_published_folder_loads_with_its_facts(description, tmp_path):
     head = loaded.network.head_facts
     kind = "labels" if head and head.labels else "pooler" if head else "none"
     assert kind == expected.get("head", "labels")
+    assert loaded.problem == expected.get("problem", "single_label_classification")
     assert Model(loaded).limit == expected["limit"]
 
 
@@ -123,6 +124,23 @@ def test_a_published_folder_with_nothing_but_a_bin_file_is_refused_unless_asked_
     folder = build(description, tmp_path / "folder")
     with pytest.raises(FolderError, match="--allow-bin"):
         read_folder(folder)
+
+
+@pytest.mark.parametrize("sigmoid", [True, False], ids=["sigmoid", "identity"])
+@pytest.mark.parametrize("newer", [True, False], ids=["newer", "older"])
+def test_a_cross_encoder_whose_published_score_is_not_its_output_is_refused(sigmoid, newer, tmp_path):
+    description = next(each for each in READ if each["repository"].startswith("cross-encoder"))
+    function = "torch.nn.modules." + ("activation.Sigmoid" if sigmoid else "linear.Identity")
+    older = "sbert_ce_default_activation_function"
+    stated = (
+        {"sentence_transformers": {"activation_fn": function}, older: None} if newer else {older: function}
+    )
+    changed = description | {"config": description["config"] | stated}
+    if not sigmoid:
+        assert read(changed, tmp_path).problem == "regression"
+        return
+    with pytest.raises(FolderError, match="published answers go through torch.nn.modules.activation.Sigmoid"):
+        read(changed, tmp_path)
 
 
 @pytest.mark.parametrize("description", REFUSED, ids=name)
