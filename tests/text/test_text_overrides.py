@@ -22,6 +22,7 @@ from transformers import AutoTokenizer
 from clearhead.errors import FolderError
 from clearhead.text import Tokenizer
 
+NO_TRIE = "AAQAAA=="  # 1,024 bytes are announced, and none follow
 AS_IT_STANDS = {"tokenizer_class": "PreTrainedTokenizerFast"}
 TEXTS = ["Café the cat", "cafe\u0301 中文a", " the  zzz catzzz ", "please [SEP] as is"]
 
@@ -308,3 +309,21 @@ def test_a_special_token_may_be_an_added_one(tmp_path):
     added = {str(len(words)): {"content": "[SEP]", "special": True}}
     bert_folder(tmp_path, words, tokenizer_class="BertTokenizer", added_tokens_decoder=added)
     assert agree(tmp_path, texts=TEXTS[:3]).encode(["the"])[0].ids[-1] == len(words)
+
+
+@pytest.mark.parametrize("table", ["", "AAAA", "x", 5, None, "////fwAA", NO_TRIE])
+def test_a_broken_table_of_replacements_is_refused_before_the_library_dies_of_it(table, tmp_path):
+    rules = json.loads(fairseq_unigram().to_str())
+    rules["normalizer"]["precompiled_charsmap"] = table
+    files(tmp_path, tokenizer_json=rules)
+    with pytest.raises(FolderError, match="precompiled_charsmap of the normalizer is broken"):
+        Tokenizer.read(tmp_path)
+
+
+def test_a_template_with_a_token_that_it_does_not_define_is_refused(tmp_path):
+    rules = json.loads(bert_rules().to_str())
+    del rules["post_processor"]["special_tokens"]["[SEP]"]
+    for frame in (rules["post_processor"], {"type": "Sequence", "processors": [rules["post_processor"]]}):
+        files(tmp_path, tokenizer_json={**rules, "post_processor": frame})
+        with pytest.raises(FolderError, match=r"the template names '\[SEP\]', which its special_tokens lack"):
+            Tokenizer.read(tmp_path)

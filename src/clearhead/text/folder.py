@@ -1,5 +1,6 @@
 """Published tokenizer files → the library's object and the content of tokenizer_config.json."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,9 @@ def read_folder(folder: Path) -> tuple[Core, Json]:
     if not folder.is_dir():
         raise FolderError(f"{folder} is not a folder; give the folder that holds tokenizer.json")
     rules = _read_json(folder / "tokenizer.json")
-    core = None if rules is None else _read_rules(folder / "tokenizer.json", rules)
+    core = None
+    if rules is not None:
+        core, rules = _read_rules(folder / "tokenizer.json", rules)
     config = _read_config(folder, rules or {})
     kind, name = _kind(folder, config)
     if core is None or rules is None:
@@ -111,17 +114,46 @@ def _kind(folder: Path, config: Json) -> tuple[Kind | None, str | None]:
     return None, None
 
 
-def _read_rules(path: Path, rules: Json) -> Core:
+def _read_rules(path: Path, rules: Json) -> tuple[Core, Json]:
+    """The tokenizer that tokenizer.json describes, and its content with every field there."""
+    _check_maps(path, rules.get("normalizer"))
     try:
         core = Core.from_str(json.dumps(rules))
     except Exception as error:  # the library raises nothing more specific
         raise FolderError(
             f"{path} does not describe a tokenizer ({error}); fetch it again, or {CONVERT}"
         ) from error
+    stated = json.loads(core.to_str())
     for token in rules.get("added_tokens") or ():
         _check_id(path, core, token=token["content"], id=token["id"])
-    _check_unknown(path, core, stated=rules["model"])
-    return core
+    _check_unknown(path, core, stated=stated["model"])
+    frame = stated["post_processor"] or {}
+    for part in frame["processors"] if frame.get("type") == "Sequence" else [frame]:
+        names = {place["SpecialToken"]["id"] for place in _places(part) if "SpecialToken" in place}
+        if missing := sorted(names - part.get("special_tokens", {}).keys()):
+            raise FolderError(
+                f"{path}: the template names {missing[0]!r}, which its special_tokens lack; add it there"
+            )
+    return core, stated
+
+
+def _places(part: Json) -> list[Json]:
+    return [*part["single"], *part["pair"]] if part.get("type") == "TemplateProcessing" else []
+
+
+def _check_maps(path: Path, part: Any) -> None:
+    """The library does not survive a broken table of replacements: its trie in 32-bit units, then texts."""
+    if isinstance(part, dict) and part.get("type") == "Precompiled":
+        try:
+            table = base64.b64decode(part.get("precompiled_charsmap") or "", validate=True)
+            size = int.from_bytes(table[:4], "little")
+            table[4 + size :].decode()
+        except (TypeError, ValueError):
+            size = -1
+        if size < 1024 or size % 4 or size + 4 > len(table):
+            raise FolderError(f"{path}: precompiled_charsmap of the normalizer is broken; fetch it again")
+    for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        _check_maps(path, inner)
 
 
 def _check_id(path: Path, core: Core, *, token: str, id: int) -> None:
@@ -161,7 +193,7 @@ def _dress(file: Path, core: Core, *, kind: Kind, config: Json, rules: Json) -> 
         # Switches are on or off; strip_accents may also be left to lower-casing.
         if isinstance(usual, bool) and not isinstance(config[option], bool):
             raise FolderError(f"{file}: {option}={config[option]!r} is not known; use true or false")
-    if config.get("strip_accents") not in (None, True, False):
+    if not isinstance(config.get("strip_accents", False), bool | type(None)):
         raise FolderError(
             f"{file}: strip_accents={config['strip_accents']!r} is not known; use true or false"
         )

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from heapq import nsmallest
 
-KEPT = 500_000  # distinct words
+KEPT = 250_000  # distinct words
 LONGEST = 256  # characters; what is longer is no word but a blob, and one alone could take hours
 
 # Texts are cut where white space begins: no splitter joins anything to the white space behind it. BERT's
