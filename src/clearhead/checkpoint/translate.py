@@ -25,9 +25,6 @@ HARMLESS = frozenset(
 )
 
 
-IDENTITY = "torch.nn.modules.linear.Identity"
-
-
 class Fields:
     """A published config, read field by field: what was not read in the end is named once."""
 
@@ -68,19 +65,16 @@ class Fields:
 
 
 def label_count(fields: Fields) -> int:
-    """How many outputs a published classification head has.
-
-    A cross-encoder's config may name a function of its output; any but the identity is refused.
-    """
-    newer = fields("sentence_transformers", None)
-    newer = newer.get("activation_fn") if isinstance(newer, dict) else newer
-    for stated in (fields("sbert_ce_default_activation_function", None), newer):
-        if stated not in (None, IDENTITY):
-            raise FolderError(
-                f"{fields.source}: published answers go through {stated}, which is not supported; "
-                f"without that field, or with {IDENTITY}, they are the numbers themselves"
-            )
+    """How many outputs a published classification head has."""
     labels = fields("id2label", None)
+    # Cross-encoders may put a function over the published score; only "as it is" is what we answer.
+    plain = "torch.nn.modules.linear.Identity"
+    fields.require(sbert_ce_default_activation_function=plain)
+    newer = fields("sentence_transformers", None)
+    if newer and newer.get("activation_fn", plain) != plain:
+        raise FolderError(
+            f"{fields.source}: activation_fn={newer['activation_fn']!r} is not supported, only {plain!r}"
+        )
     return len(labels) if labels else fields("num_labels", 2)
 
 
