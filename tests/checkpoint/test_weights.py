@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import clearhead as ch
+from clearhead.check.verify import served
 from clearhead.checkpoint.pickled import read_pickle
 from clearhead.checkpoint.tensors import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS
 from clearhead.errors import FolderError
@@ -40,6 +41,7 @@ def test_weights_in_several_files_are_read_through_their_index(sharded):
     folder, expected = sharded
     model = ch.load(folder)
     assert model.predict(TEXTS) == expected
+    assert [finding.verdict for finding in served(model)] == ["pass"]
 
 
 def pointer(path):

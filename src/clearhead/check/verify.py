@@ -14,6 +14,7 @@ from torch import Tensor
 
 from clearhead.check.finding import Finding, Verdict, judged
 from clearhead.check.samples import TEXTS, companies, random_encodings
+from clearhead.checkpoint.tensors import WEIGHTS
 from clearhead.infer.model import Model, load, packed
 from clearhead.model.context import Context
 from clearhead.model.kernels import explicit
@@ -269,10 +270,11 @@ def largest_gap(ones: list[Tensor], twos: list[Tensor]) -> float:
 
 @contextmanager
 def folder_of(model: Model) -> Iterator[Path]:
-    """The folder a model was read from; a temporary one for a model that was never saved."""
-    if model.loaded.folder:
-        yield model.loaded.folder
+    """The folder a model was read from; a temporary one where there is none, or several files."""
+    folder = model.loaded.folder
+    if folder and (folder / WEIGHTS).is_file():
+        yield folder
         return
-    with tempfile.TemporaryDirectory() as folder:
-        model.save(folder)
-        yield Path(folder)
+    with tempfile.TemporaryDirectory() as place:
+        model.save(place)
+        yield Path(place)
