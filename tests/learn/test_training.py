@@ -89,7 +89,7 @@ def test_a_run_learns_saves_its_best_model_and_tells_how_it_went(body_folder, re
     assert sum("eval_accuracy" in line for line in lines) == 15
     chosen = json.loads((out / "settings.json").read_text())
     assert chosen["settings"]["epochs"] == 15 and chosen["resolved"]["labels"] == ["bad", "good"]
-    assert not list(out.glob("state-*"))
+    assert [path.name for path in out.glob("state-*/*")] == ["state.json"]
     model = ch.load(out)
     assert model.loaded.labels == ("bad", "good")
     assert ch.evaluate(model, reviews).metrics.accuracy > 0.8
@@ -176,9 +176,6 @@ def test_a_folder_whose_content_could_be_lost_is_refused(body_folder, reviews, t
     with pytest.raises(SettingError, match="--resume to go on, --overwrite to replace it, or another --out"):
         Run(settings(reviews, body_folder, tmp_path / "run", epochs=1))
     list(Run(settings(reviews, body_folder, tmp_path / "run", epochs=1, overwrite=True)))
-    (tmp_path / "run" / "report.html").write_text("")
-    with pytest.raises(SettingError, match="its run is finished, or was"):
-        Run(settings(reviews, body_folder, tmp_path / "run", epochs=1, resume=True))
 
 
 def test_nothing_is_written_when_a_run_cannot_start(body_folder, reviews, tmp_path):
@@ -306,7 +303,7 @@ def test_a_broken_state_is_named(body_folder, reviews, tmp_path):
     (out / "state-backup").mkdir()
     (state,) = out.glob("state-[0-9]*")
     (state / "state.json").write_text("{")
-    with pytest.raises(FolderError, match="is broken or of another model"):
+    with pytest.raises(FolderError, match=r"is broken or of another model .*start again with --overwrite"):
         Run(settings(reviews, body_folder, out, resume=True))
 
 

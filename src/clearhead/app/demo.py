@@ -18,7 +18,8 @@ from clearhead.errors import MissingExtra, SettingError
 from clearhead.explain.report import Answer
 from clearhead.infer.evaluate import evaluate_rows
 from clearhead.infer.model import load
-from clearhead.learn.run import SETTINGS, Run
+from clearhead.learn.place import SETTINGS
+from clearhead.learn.run import Run
 from clearhead.settings import Asking, Training
 from clearhead.tasks.baseline import NAME, baseline
 

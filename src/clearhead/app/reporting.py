@@ -1,6 +1,5 @@
 """A run's report, from what the run, its log and its evaluation hold."""
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -9,7 +8,8 @@ from clearhead.app.show import span
 from clearhead.explain.report import Answer, Report, most_confident_mistakes, write_report
 from clearhead.infer.evaluate import Evaluation
 from clearhead.infer.model import Model
-from clearhead.learn.run import LOG, REPORT, Run
+from clearhead.learn.place import REPORT, read_log
+from clearhead.learn.run import Run
 from clearhead.tasks.scores import Metrics
 
 
@@ -29,8 +29,7 @@ class Extras:
 
 def report(run: Run, model: Model, *, evaluation: Evaluation, extras: Extras) -> Path:
     """Write the report into the run's folder; returns its place."""
-    lines = (run.out / LOG).read_text(encoding="utf-8").splitlines()
-    log = [json.loads(line) for line in lines]
+    log = read_log(run.out)
     trained = sum(line["tokens"] for line in log)
     cut = sum(encoding.dropped > 0 for encoding in run.encodings)
     network = model.loaded.network

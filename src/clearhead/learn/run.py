@@ -1,34 +1,41 @@
 """A training run: read, train, evaluate, keep the best, save. An iterator; whoever runs it prints."""
 
-import hashlib
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from clearhead.checkpoint.files import write_json
+from clearhead.checkpoint.card import CARD
+from clearhead.checkpoint.files import finish_move, leftovers, read_json, remove, write_json
 from clearhead.checkpoint.folder import write_folder
-from clearhead.checkpoint.tensors import WEIGHTS
 from clearhead.data.labels import check_known, label_names
 from clearhead.data.rows import Row, read_rows
 from clearhead.data.split import split, without_duplicates
-from clearhead.errors import ClearheadError, Interrupted, SettingError
+from clearhead.errors import Interrupted, SettingError
 from clearhead.infer.evaluate import Evaluation, evaluate_rows
 from clearhead.infer.model import Model
+from clearhead.learn import place
+from clearhead.learn.finish import write_run_card
 from clearhead.learn.schedule import Schedule
 from clearhead.learn.start import starting_model, usual_rate
-from clearhead.learn.state import Standing, load_state, remove_states, save_state, states
+from clearhead.learn.state import (
+    Restored,
+    Standing,
+    load_state,
+    put_back_best,
+    remove_states,
+    save_state,
+    states,
+)
 from clearhead.learn.trainer import Plan, Step, Trainer
 from clearhead.settings import Asking, Training, made
 from clearhead.tasks.classify import Classification
 from clearhead.tasks.examples import encode_rows
 from clearhead.tasks.scores import Metrics
 
-SETTINGS, LOG, REPORT = "settings.json", "metrics.jsonl", "report.html"
 FEW = 50  # steps below which a person is told
-FREE = ("resume", "overwrite", "out")  # settings that do not change the run
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,8 @@ class Run:
 
     def __init__(self, settings: Training):
         self.settings, self.out = settings, Path(settings.out)
-        self.check_out()
+        place.check_free(self.out)
+        place.check_place(settings)
         self.training, self.validation, self.notes = self.read()
         self.labels = label_names(self.training)
         check_known(self.validation, self.labels)
@@ -90,37 +98,7 @@ class Run:
         self.best_step: int | None = None
         self.seconds = 0.0
         self.stopping = False
-        if settings.resume:
-            self.restore()
-
-    def check_out(self) -> None:
-        """Refuse a folder whose content could be lost, before any work."""
-        settings, run = self.settings, is_run(self.out)
-        if self.out.is_file():
-            raise SettingError(f"--out {self.out} is a file; give a folder")
-        if settings.resume:
-            if not run:
-                raise SettingError(f"--resume: {self.out} holds no run to go on with; leave --resume out")
-            if not states(self.out) and (self.out / WEIGHTS).is_file():
-                raise SettingError(
-                    f"--resume: {self.out} holds a model but no state: its run is finished, or was "
-                    "killed before its first state was saved (--save-steps)"
-                )
-            old = json.loads((self.out / SETTINGS).read_text())["settings"]
-            new = {name: value for name, value in asdict(settings).items() if name not in FREE}
-            changed = [name for name, value in new.items() if old.get(name) != value]
-            if changed:
-                flags = ", ".join(f"{name} was {old.get(name)!r}" for name in changed)
-                raise SettingError(f"--resume goes on with the same settings, but {flags}")
-        elif settings.overwrite and self.out.exists() and not run and any(self.out.iterdir()):
-            raise SettingError(f"--overwrite: {self.out} is not a run of this program; give another --out")
-        elif not settings.overwrite and self.out.exists() and any(self.out.iterdir()):
-            fix = (
-                "--resume to go on, --overwrite to replace it, or another --out"
-                if run
-                else "give another --out"
-            )
-            raise SettingError(f"{self.out} is not empty; {fix}")
+        self.restored = self.restore() if settings.resume else None
 
     def read(self) -> tuple[list[Row], list[Row], list[str]]:
         """Training rows, validation rows, and what a person should know about them."""
@@ -173,7 +151,13 @@ class Run:
         self.stopping = True
 
     def __iter__(self) -> Iterator[Progress]:
-        self.begin()
+        with place.locked(self.out):
+            self.begin()
+            yield from self.steps()
+            self.finish()
+
+    def steps(self) -> Iterator[Progress]:
+        """Train from where the run stands to its end."""
         start = perf_counter() - self.seconds
         tokens, moving = 0.0, 0.0
         steps = len(self.trainer.steps)
@@ -189,25 +173,29 @@ class Run:
                 metrics, best = self.evaluate(step)
             self.seconds = perf_counter() - start
             self.log(step, metrics)
-            if step.number % settings.save_steps == 0 and step.number < steps:
-                self.save(step)
+            saved = step.number % settings.save_steps == 0 or step.number == steps
+            if saved:
+                self.save()
             remaining = (steps - step.number) * self.seconds / step.number
             yield Progress(step, steps, tokens / moving, self.seconds, remaining, metrics, best)
             if self.stopping and step.number < steps:
-                self.save(step)
+                if not saved:
+                    self.save()
                 raise Interrupted(f"stopped after step {step.number} of {steps}; go on with --resume")
-        remove_states(self.out)
 
     def begin(self) -> None:
-        """Make the folder, with what is known before the first step."""
-        if self.settings.resume:
+        """Make the folder what it is before the next step: nothing half-written, nothing of a later step."""
+        finish_move(self.out)
+        if self.restored:
+            self.go_on(self.restored)
             return
-        self.out.mkdir(parents=True, exist_ok=True)
+        place.check_place(self.settings)  # once more, now that nobody else can begin
+        for half in leftovers(self.out):
+            remove(half)
         remove_states(self.out)
         # An older model stays until this run's first one takes its place.
-        for name in (LOG, REPORT):
+        for name in (place.LOG, place.REPORT):
             (self.out / name).unlink(missing_ok=True)
-        chosen = {name: value for name, value in asdict(self.settings).items() if name not in FREE}
         resolved = {
             "learning_rate": self.learning_rate,
             "steps": len(self.trainer.steps),
@@ -215,8 +203,28 @@ class Run:
             "training_texts": len(self.training),
             "validation_texts": len(self.validation),
             "labels": list(self.labels),
+            "data": place.digest_of_rows(self.training + self.validation),
         }
-        write_json(self.out / SETTINGS, {"task": self.task.name, "settings": chosen, "resolved": resolved})
+        values = {"task": self.task.name, "settings": place.chosen(self.settings), "resolved": resolved}
+        write_json(self.out / place.SETTINGS, values)
+
+    def go_on(self, restored: Restored) -> None:
+        """Bring the folder to where the run was restored to."""
+        if states(self.out) != list(restored.found):
+            raise SettingError(
+                f"--resume: another run has changed {self.out} meanwhile; give the command again"
+            )
+        for half in leftovers(self.out):
+            remove(half)
+        remove_states(self.out, but=restored.state)
+        if restored.state:
+            put_back_best(self.out, restored.state)
+        place.cut_log(self.out, step=restored.standing.step)
+
+    def finish(self) -> None:
+        """What is made when all steps are done, or made again where a kill came between."""
+        if not write_run_card(self):
+            warnings.warn(f"{self.out / CARD} is not ours and stays as it is; no model card", stacklevel=2)
 
     def evaluate(self, step: Step) -> tuple[Metrics, bool]:
         """Evaluate the validation texts; the best model so far is saved at once."""
@@ -249,43 +257,29 @@ class Run:
             "texts": step.texts,
             "seconds": self.seconds,
         }
-        line |= metrics.summary() if metrics else {}
-        with (self.out / LOG).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        place.append_log(self.out, line | (metrics.summary() if metrics else {}))
 
-    def save(self, step: Step) -> None:
-        """Save the state, to go on from here."""
-        standing = Standing(
-            step.number, self.best, self.best_step, self.seconds, fingerprint(self.training + self.validation)
-        )
+    def save(self) -> None:
+        """Save the state, to go on from here; the log must be as safe as it."""
+        place.settle_log(self.out)
+        standing = Standing(self.trainer.done, self.best, self.best_step, self.seconds)
         save_state(self.out, self.trainer, standing=standing)
 
-    def restore(self) -> None:
-        """Go on from the newest state; log lines after it are dropped."""
-        standing = load_state(self.out, self.trainer)
-        if standing.data != fingerprint(self.training + self.validation):
-            raise ClearheadError(
+    def restore(self) -> Restored:
+        """Go on from the newest whole state; nothing is written yet."""
+        if read_json(self.out / place.SETTINGS)["resolved"].get("data") != place.digest_of_rows(
+            self.training + self.validation
+        ):
+            raise SettingError(
                 "--resume: the texts have changed since the run began; start again with --overwrite"
             )
+        restored = load_state(self.out, self.trainer)
+        standing = restored.standing
         self.best, self.best_step, self.seconds = standing.best, standing.best_step, standing.seconds
-        path = self.out / LOG
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= standing.step]
-        (self.out / LOG).write_text("".join(kept), encoding="utf-8")
-
-
-def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run of this program."""
-    try:
-        values = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(values, dict) and {"task", "settings", "resolved"} <= values.keys()
-
-
-def fingerprint(rows: Sequence[Row]) -> str:
-    """SHA-256 of texts and labels in order."""
-    digest = hashlib.sha256()
-    for row in rows:
-        digest.update(json.dumps([row.text, row.label]).encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+        self.notes += restored.notes
+        if half := leftovers(self.out):
+            self.notes.append(f"left half-written by a kill, and removed: {', '.join(p.name for p in half)}")
+        logged = [line["step"] for line in place.read_log(self.out) if line["step"] <= standing.step]
+        if logged != list(range(1, standing.step + 1)):
+            self.notes.append(f"{self.out / place.LOG} lacks lines of the {standing.step} steps done")
+        return restored

@@ -1,25 +1,31 @@
 """The state of a run on disk: safetensors and JSON, never a pickle.
 
 A state is a folder that is written beside its place and then renamed, so that a half-written one is never
-met.
+met. It holds the weights, the optimiser's moments, dropout's generator, and the best model so far. The order
+of texts and the schedule follow from the step. A finished run keeps the JSON alone, which says what the
+tensors were by their SHA-256.
 """
 
+import hashlib
 import json
+import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from clearhead.checkpoint.files import settle
-from clearhead.errors import FolderError
+from clearhead.checkpoint.files import PART, moved_together, remove, settle, write_tensors
+from clearhead.checkpoint.fingerprint import FINGERPRINT
+from clearhead.checkpoint.tensors import read_file
+from clearhead.errors import ClearheadError, FolderError
 from clearhead.learn.trainer import Trainer
 
-PREFIX = "state-"
+PREFIX, TENSORS, STANDING, BEST = "state-", "state.safetensors", "state.json", "best"
+BROKEN = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, ClearheadError)
 
 
 @dataclass(frozen=True)
@@ -30,11 +36,20 @@ class Standing:
     best: tuple[float, float] | None
     best_step: int | None
     seconds: float
-    data: str  # fingerprint of the texts and labels
 
 
-def save_state(folder: Path, trainer: Trainer, *, standing: Standing) -> Path:
-    """Write the state of a run into `folder` and remove older ones."""
+@dataclass(frozen=True)
+class Restored:
+    """What a run goes on from: the newest whole state (None: the beginning), of those that were found."""
+
+    standing: Standing
+    state: Path | None
+    found: tuple[Path, ...]
+    notes: tuple[str, ...]
+
+
+def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
+    """All numbers of a run that its next step depends on."""
     tensors: dict[str, Tensor] = {"dropout": trainer.drop.generator.get_state()}
     names = {id(parameter): name for name, parameter in trainer.network.named_parameters()}
     for group in trainer.optimizer.param_groups:
@@ -43,64 +58,122 @@ def save_state(folder: Path, trainer: Trainer, *, standing: Standing) -> Path:
             tensors[f"weight.{name}"] = parameter.detach()
             for kind, value in trainer.optimizer.state[parameter].items():
                 tensors[f"{kind}.{name}"] = value
-    place = folder / f"{PREFIX}{standing.step}"
-    if place.is_dir():
-        return place
-    part = folder / f".part-{PREFIX}{standing.step}"
-    shutil.rmtree(part, ignore_errors=True)
+    return tensors
+
+
+def digest_of(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of names, kinds, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def save_state(folder: Path, trainer: Trainer, *, standing: Standing) -> None:
+    """Write the state of a run into its folder and remove older ones."""
+    tensors = tensors_of(trainer)
+    part, place = folder / f"{PART}{PREFIX}{standing.step}", folder / f"{PREFIX}{standing.step}"
+    remove(part)
     part.mkdir()
-    save_file(tensors, part / "state.safetensors")
-    (part / "state.json").write_text(json.dumps(asdict(standing)))
-    for file in part.iterdir():
-        settle(file)
-    part.rename(place)
+    try:
+        if standing.step < len(trainer.steps):
+            write_tensors(part / TENSORS, tensors)
+            settle(part / TENSORS)
+            if standing.best and (folder / FINGERPRINT).is_file():
+                _copy_model(folder, part / BEST)
+        values = asdict(standing) | {"tensors": digest_of(tensors)}
+        (part / STANDING).write_text(json.dumps({"standing": values, "sha256": _seal(values)}))
+        settle(part / STANDING)
+        settle(part)
+        remove(place)
+        part.rename(place)
+    finally:
+        remove(part)
+    settle(folder)
     remove_states(folder, but=place)
-    return place
 
 
 def states(folder: Path) -> list[Path]:
-    """The whole states in a folder, oldest first."""
+    """The states in a folder, oldest first."""
     found = [path for path in folder.glob(f"{PREFIX}*") if path.name.removeprefix(PREFIX).isdecimal()]
     return sorted(found, key=lambda path: int(path.name.removeprefix(PREFIX)))
 
 
 def remove_states(folder: Path, but: Path | None = None) -> None:
-    """Remove states, half-written ones too."""
-    for path in [*states(folder), *folder.glob(f".part-{PREFIX}*")]:
+    """Remove states."""
+    for path in states(folder):
         if path != but:
-            shutil.rmtree(path, ignore_errors=True)
+            remove(path)
 
 
-def load_state(folder: Path, trainer: Trainer) -> Standing:
-    """Bring a trainer to where the newest state of a folder stands."""
+def load_state(folder: Path, trainer: Trainer) -> Restored:
+    """Bring a trainer to where the newest whole state of a folder stands; without a state, to the beginning.
+
+    Raises `FolderError` where there are states and none is whole.
+    """
+    notes: list[str] = []
     found = states(folder)
-    if not found:
-        raise FolderError(f"{folder} holds no state to resume from; start again with --overwrite")
-    try:
-        return _into(trainer, found[-1])
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
-        raise FolderError(
-            f"the state {found[-1]} is broken or of another model ({type(error).__name__}: {error}); "
-            "remove it to go on from an older one, or start again with --overwrite"
-        ) from error
+    for state in reversed(found):
+        try:
+            standing = _into(trainer, state)
+        except BROKEN as error:
+            notes.append(f"{state} is broken or of another model ({error}); left out")
+            continue
+        return Restored(standing, state, tuple(found), tuple(notes))
+    if notes:
+        raise FolderError(f"{'; '.join(notes)}; no other state is there: start again with --overwrite")
+    notes.append("no state was saved yet (--save-steps), so the run starts again from its beginning")
+    return Restored(Standing(0, None, None, 0.0), None, (), tuple(notes))
+
+
+def put_back_best(folder: Path, state: Path) -> None:
+    """Put a state's best model in its place, where a run that was killed may have left a later one."""
+    if (state / BEST).is_dir():
+        with moved_together(folder) as place:
+            _copy_model(state / BEST, place)
 
 
 def _into(trainer: Trainer, state: Path) -> Standing:
-    values: dict[str, Any] = json.loads((state / "state.json").read_text())
-    tensors = load_file(state / "state.safetensors")
+    said: dict[str, Any] = json.loads((state / STANDING).read_text(encoding="utf-8"))
+    values = said["standing"]
+    if said["sha256"] != _seal(values) or state.name != f"{PREFIX}{values['step']}":
+        raise ValueError(f"{STANDING} has changed since it was written")
+    digest = values.pop("tensors")
+    values["best"] = tuple(values["best"]) if values["best"] else None
+    standing = Standing(**values)
+    trainer.done = standing.step
+    if standing.step == len(trainer.steps):
+        return standing
+    tensors = read_file(state / TENSORS)
+    if digest_of(tensors) != digest:
+        raise ValueError(f"{TENSORS} has changed since it was written")
     trainer.drop.generator.set_state(tensors.pop("dropout"))
     with torch.no_grad():
         for name, parameter in trainer.network.named_parameters():
             parameter.copy_(tensors.pop(f"weight.{name}"))
-            kinds = [
-                key
-                for key in tensors
-                if key.endswith(f".{name}") and key.removesuffix(f".{name}").isidentifier()
-            ]
-            trainer.optimizer.state[parameter] = {
-                key.removesuffix(f".{name}"): tensors.pop(key) for key in kinds
-            }
-    values["best"] = tuple(values["best"]) if values["best"] else None
-    standing = Standing(**values)
-    trainer.done = standing.step
+            kinds = [key for key in tensors if key.endswith(f".{name}")]
+            kinds = [key for key in kinds if key.removesuffix(f".{name}").isidentifier()]
+            moments = {key.removesuffix(f".{name}"): tensors.pop(key).clone() for key in kinds}
+            trainer.optimizer.state[parameter] = moments
     return standing
+
+
+def _seal(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _copy_model(source: Path, target: Path) -> None:
+    """The files of a saved model in another folder, as further names of the same files where that works.
+
+    Files of a model are replaced, never changed, so that the copy keeps what it is.
+    """
+    target.mkdir(exist_ok=True)
+    said = json.loads((source / FINGERPRINT).read_text(encoding="utf-8"))
+    for name in [*said["files"], FINGERPRINT]:
+        try:
+            os.link(source / name, target / name)
+        except OSError:  # a disk without such names
+            shutil.copyfile(source / name, target / name)
+            settle(target / name)

@@ -1,0 +1,167 @@
+"""The folder of a run: what may be written there, by whom, and its log."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import IO, Any
+
+from clearhead.checkpoint.files import leftovers, moved_into_place, read_json, settle
+from clearhead.data.rows import Row
+from clearhead.errors import SettingError
+from clearhead.settings import Opening, Training
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX machine: two runs into one folder are not noticed there
+    fcntl = None  # type: ignore[assignment]
+
+SETTINGS, LOG, REPORT, LOCK = "settings.json", "metrics.jsonl", "report.html", ".running"
+# Settings that do not change what is computed.
+FREE = ("resume", "overwrite", "out", *(item.name for item in fields(Opening)))
+
+
+def chosen(settings: Training) -> dict[str, Any]:
+    """The settings that make a run what it is."""
+    return {name: value for name, value in asdict(settings).items() if name not in FREE}
+
+
+def check_place(settings: Training) -> None:
+    """Refuse a folder whose content could be lost, before any work."""
+    out = Path(settings.out)
+    if out.is_file():
+        raise SettingError(f"--out {out} is a file; give a folder")
+    run = is_run(out)
+    if settings.resume:
+        if not run:
+            raise SettingError(f"--resume: {out} holds no run to go on with; leave --resume out")
+        usual = {item.name: item.default for item in fields(Training)}
+        old = usual | read_json(out / SETTINGS)["settings"]
+        if changed := [name for name, value in chosen(settings).items() if old[name] != value]:
+            flags = ", ".join(f"{name} was {old[name]!r}" for name in changed)
+            raise SettingError(f"--resume goes on with the same settings, but {flags}")
+    elif settings.overwrite and content(out) and not run:
+        raise SettingError(f"--overwrite: {out} is not a run of this program; give another --out")
+    elif not settings.overwrite and content(out):
+        going_on = "--resume to go on, --overwrite to replace it, or another --out"
+        raise SettingError(f"{out} is not empty; {going_on if run else 'give another --out'}")
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a folder in which a run is going on."""
+    if process := holder(folder):
+        raise in_use(folder, process)
+
+
+def content(folder: Path) -> list[Path]:
+    """What is in a folder, leaving out what a killed run may leave behind before it began."""
+    if not folder.is_dir():
+        return []
+    return [path for path in folder.iterdir() if path not in leftovers(folder) and path.name != LOCK]
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run of this program."""
+    try:
+        values = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    if not isinstance(values, dict) or not {"task", "settings", "resolved"} <= values.keys():
+        return False
+    return isinstance(values["settings"], dict) and isinstance(values["resolved"], dict)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other runs out of a folder, which is made if need be.
+
+    The lock is the system's, on a file that names the process: it ends with the process, however that ends.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / LOCK
+    while True:
+        with path.open("a+", encoding="utf-8") as file:
+            if not _taken(file):
+                raise in_use(folder, holder(folder) or "?")
+            if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                continue  # the run before has just removed it
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+            return
+
+
+def holder(folder: Path) -> str | None:
+    """The process whose run is going on in a folder."""
+    try:
+        with (folder / LOCK).open("r+", encoding="utf-8") as file:
+            return None if _taken(file) else file.read().strip() or "?"
+    except OSError:
+        return None
+
+
+def in_use(folder: Path, process: str) -> SettingError:
+    """The error of two runs into one folder."""
+    return SettingError(
+        f"a run is going on in {folder} (process {process}); wait for its end, stop it, or give another --out"
+    )
+
+
+def _taken(file: IO[str]) -> bool:
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def append_log(folder: Path, line: dict[str, Any]) -> None:
+    """Append a line to metrics.jsonl."""
+    with (folder / LOG).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def settle_log(folder: Path) -> None:
+    """Flush the log to the disk: a state must not know more than it."""
+    settle(folder / LOG)
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """The whole lines of a run's log, in order; what a kill has cut short is left out."""
+    try:
+        lines = (folder / LOG).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in lines:
+        try:
+            values = json.loads(line)
+            if line.endswith("\n") and isinstance(values["step"], int):
+                found.append(values)
+        except (ValueError, TypeError, KeyError):
+            continue
+    return found
+
+
+def cut_log(folder: Path, *, step: int) -> None:
+    """Drop the log's lines after a step."""
+    kept = [line for line in read_log(folder) if line["step"] <= step]
+    with moved_into_place(folder / LOG) as place:
+        place.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+
+
+def digest_of_rows(rows: Sequence[Row]) -> str:
+    """SHA-256 of texts and labels in order."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(json.dumps([row.text, row.label]).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
