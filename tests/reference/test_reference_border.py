@@ -6,7 +6,7 @@ from pathlib import Path
 
 import clearhead.reference
 
-FILES = sorted(Path(clearhead.reference.__file__).parent.glob("*.py"))
+FILES = sorted(Path(clearhead.reference.__file__).parent.rglob("*.py"))
 ALLOWED = {"numpy", "safetensors", "clearhead.errors"}
 
 

@@ -160,28 +160,61 @@ class AttentionWeights(NamedTuple):
     output: Affine
 
 
-def attention_rows(queries: ArrayLike, keys: ArrayLike) -> Array:
+def turned(x: ArrayLike, *, base: float) -> Array:
+    """Rotary positions: queries or keys of one head, each turned by angles that grow with its position.
+
+    Columns j and j + head_width / 2 are read as the real and imaginary part of one number, which turns by
+    base^(−2j / head_width) radians from one position to the next. A dot product of a query and a key turned
+    so depends on their distance alone. Positions count from 0 and have no end.
+    Shapes: x [tokens, head_width], head_width even; the result is as x.
+    Source: Su et al. 2021, section 3.2.2, as complex numbers like its equation 12; the paper pairs columns 2j
+    and 2j + 1, published models j and j + head_width / 2: the same up to the order of columns.
+    """
+    real, imaginary = np.split(float64(x), 2, axis=1)
+    tokens, pairs = real.shape
+    speed = base ** (-np.arange(pairs) / pairs)
+    angle = np.arange(tokens)[:, None] * speed
+    turned = (real + 1j * imaginary) * np.exp(1j * angle)
+    return np.concatenate([turned.real, turned.imag], axis=1)
+
+
+def attention_rows(queries: ArrayLike, keys: ArrayLike, *, window: int | None = None) -> Array:
     """The scaled attention matrix, outputs down and keys across; every row sums to one.
 
-    Shapes: queries [n, key_width], keys [m, key_width]; the result is [n, m].
-    Source: Vaswani et al. 2017, section 3.2.1, the softmax of equation 1.
+    With a `window`, output i sees key j only where |i − j| ≤ window. Shapes: queries [n, key_width], keys
+    [m, key_width]; the result is [n, m].
+    Source: Vaswani et al. 2017, section 3.2.1, the softmax of equation 1; Beltagy et al. 2020, section 3.1,
+    for the window.
     """
     dot_products = float64(queries) @ float64(keys).T
+    if window is not None:
+        outputs, inputs = dot_products.shape
+        distance = np.abs(np.arange(outputs)[:, None] - np.arange(inputs))
+        dot_products = np.where(distance <= window, dot_products, -np.inf)
     return softmax(dot_products / math.sqrt(np.shape(keys)[1]), axis=1)
 
 
-def attend(queries: ArrayLike, keys: ArrayLike, *, values: ArrayLike) -> Array:
+def attend(queries: ArrayLike, keys: ArrayLike, *, values: ArrayLike, window: int | None = None) -> Array:
     """softmax(QKᵀ / √key_width) V: scaled attention of one head, tokens in rows.
 
     Shapes: queries [n, key_width], keys [m, key_width], values [m, value_width]; the result [n, value_width].
     Source: Vaswani et al. 2017, section 3.2.1, equation 1; Prince, equation 12.9, transposed.
     """
-    return attention_rows(queries, keys) @ float64(values)
+    return attention_rows(queries, keys, window=window) @ float64(values)
 
 
-def multi_head_rows(x: ArrayLike, weights: AttentionWeights, *, heads: int) -> Array:
+def multi_head_rows(
+    x: ArrayLike,
+    weights: AttentionWeights,
+    *,
+    heads: int,
+    window: int | None = None,
+    base: float | None = None,
+) -> Array:
     """Multi-head self-attention of one text, tokens in rows.
 
+    `window` is how far a token sees to either side, None for the whole text; `base` is that of rotary
+    positions, None where queries and keys are not turned.
     Shapes: x [tokens, width]; heads divides width; the result is [tokens, width].
     Source: Vaswani et al. 2017, section 3.2.2.
     """
@@ -192,5 +225,8 @@ def multi_head_rows(x: ArrayLike, weights: AttentionWeights, *, heads: int) -> A
     outputs = []
     for start in range(0, heads * head_width, head_width):
         head = slice(start, start + head_width)
-        outputs.append(attend(queries[:, head], keys[:, head], values=values[:, head]))
+        asked, offered = queries[:, head], keys[:, head]
+        if base is not None:
+            asked, offered = turned(asked, base=base), turned(offered, base=base)
+        outputs.append(attend(asked, offered, values=values[:, head], window=window))
     return linear(np.concatenate(outputs, axis=1), *weights.output)

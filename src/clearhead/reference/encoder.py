@@ -13,10 +13,12 @@ from clearhead.reference.layers import (
     Affine,
     Array,
     feed_forward,
+    gated_feed_forward,
     layer_norm,
     linear,
     relu,
     sinusoidal_positions,
+    tanh,
 )
 
 Ids = Sequence[int] | np.ndarray
@@ -24,10 +26,14 @@ Pooling = Literal["cls", "mean", "max"]
 
 
 class BlockWeights(NamedTuple):
-    """The learned numbers of one block; expand.weight is [hidden, width], contract.weight [width, hidden]."""
+    """The learned numbers of one block; contract.weight is [width, hidden].
+
+    expand.weight is [hidden, width], or [2 · hidden, width] where the feed-forward network is gated.
+    attention_norm is None where the stream enters attention as it is.
+    """
 
     attention: AttentionWeights
-    attention_norm: Affine
+    attention_norm: Affine | None
     expand: Affine
     contract: Affine
     feed_forward_norm: Affine
@@ -40,9 +46,23 @@ class BlockFacts(NamedTuple):
     activation: Activation = relu
     norm_first: bool = False
     epsilon: float = 1e-5
+    gated: bool = False
 
 
-def encoder_block(x: Array, weights: BlockWeights, *, facts: BlockFacts) -> Array:
+class Sight(NamedTuple):
+    """What blocks of one model may differ in: how far a token sees, and the base of its rotary positions.
+
+    window: tokens to either side, None for the whole text. base: None where queries and keys are not turned.
+    """
+
+    window: int | None = None
+    base: float | None = None
+
+
+EVERYTHING = Sight()
+
+
+def encoder_block(x: Array, weights: BlockWeights, *, facts: BlockFacts, sight: Sight = EVERYTHING) -> Array:
     """One encoder block: attention across tokens, then feed-forward within each, both added to the stream.
 
     Norm after: x = LN(x + SA(x)), then x = LN(x + FFN(x)). Source: Vaswani et al. 2017, section 3.1.
@@ -51,10 +71,11 @@ def encoder_block(x: Array, weights: BlockWeights, *, facts: BlockFacts) -> Arra
     """
 
     def self_attention(x: Array) -> Array:
-        return multi_head_rows(x, weights.attention, heads=facts.heads)
+        return multi_head_rows(x, weights.attention, heads=facts.heads, window=sight.window, base=sight.base)
 
     def ffn(x: Array) -> Array:
-        return feed_forward(x, weights.expand, contract=weights.contract, activation=facts.activation)
+        network = gated_feed_forward if facts.gated else feed_forward
+        return network(x, weights.expand, contract=weights.contract, activation=facts.activation)
 
     if facts.norm_first:
         x = x + self_attention(normalise(x, weights.attention_norm, epsilon=facts.epsilon))
@@ -63,7 +84,10 @@ def encoder_block(x: Array, weights: BlockWeights, *, facts: BlockFacts) -> Arra
     return normalise(x + ffn(x), weights.feed_forward_norm, epsilon=facts.epsilon)
 
 
-def normalise(x: Array, norm: Affine, *, epsilon: float) -> Array:
+def normalise(x: Array, norm: Affine | None, *, epsilon: float) -> Array:
+    """Layer norm with learned numbers; without them the vectors stay as they are."""
+    if norm is None:
+        return x
     return layer_norm(x, epsilon, scale=norm.weight, shift=norm.bias)
 
 
@@ -71,16 +95,19 @@ def normalise(x: Array, norm: Affine, *, epsilon: float) -> Array:
 class Embedding:
     """What turns token ids into the first vectors.
 
-    Shapes: tokens [vocab, width]; positions [count, width], or None for sinusoids; segments [segments, width]
-    or None; norm over width or None. Token vectors are multiplied by `scale` before anything is added to
-    them.
-    Source: Vaswani et al. 2017, sections 3.4 and 3.5; Devlin et al. 2018, figure 2 (segments).
+    Shapes: tokens [vocab, narrow]; positions [count, narrow], one row a position, or "sinusoidal", or None
+    where nothing is added; segments [segments, narrow] or None; norm over narrow or None; widen.weight
+    [width, narrow], or None where narrow is the width. Token vectors are multiplied by `scale` before
+    anything is added to them.
+    Source: Vaswani et al. 2017, sections 3.4 and 3.5; Devlin et al. 2018, figure 2 (segments); Clark et al.
+    2020, section 3.2, with the published code's layer from narrow to width.
     """
 
     tokens: Array
-    positions: Array | None
+    positions: Array | Literal["sinusoidal"] | None
     segments: Array | None
     norm: Affine | None
+    widen: Affine | None = None
     scale: float = 1.0
 
 
@@ -88,14 +115,17 @@ class Embedding:
 class Head:
     """What turns the last vectors into one vector per text, and that into logits.
 
-    pooled = the first token's vector ("cls"), or the mean or maximum over tokens; then tanh(dense(pooled)) if
-    there is a dense layer, weight [width, width]; then output, weight [labels, width].
-    Source: Devlin et al. 2018, section 4.1, with the dense layer of its published code.
+    pooled = the first token's vector ("cls"), or the mean or maximum over tokens; then, if there is a dense
+    layer, weight [width, width], activation(dense(pooled)) and its norm if there is one; then output, weight
+    [labels, width].
+    Source: Devlin et al. 2018, section 4.1, with the dense layer of its published code, there with tanh.
     """
 
     pooling: Pooling
     dense: Affine | None
     output: Affine | None
+    activation: Activation = tanh
+    norm: Affine | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,13 +142,15 @@ class WholeModel:
     blocks: tuple[BlockWeights, ...]
     final_norm: Affine | None
     head: Head | None
+    sights: tuple[Sight, ...] = ()  # one a block; none: every block sees everything, and nothing is turned
 
     def hidden(self, ids: Ids, segments: Ids | None = None) -> Array:
         """The last block's vectors (after the final norm, where the model has one): [tokens, width]."""
         x = self.embedded(ids, segments)
-        for block in self.blocks:
-            x = encoder_block(x, block, facts=self.facts)
-        return x if self.final_norm is None else normalise(x, self.final_norm, epsilon=self.facts.epsilon)
+        sights = self.sights or [EVERYTHING] * len(self.blocks)
+        for block, sight in zip(self.blocks, sights, strict=True):
+            x = encoder_block(x, block, facts=self.facts, sight=sight)
+        return normalise(x, self.final_norm, epsilon=self.facts.epsilon)
 
     def pooled(self, ids: Ids, segments: Ids | None = None) -> Array:
         """One vector for the text, after the dense layer if there is one: [width].
@@ -137,7 +169,10 @@ class WholeModel:
                 pooled = hidden.mean(axis=0)
             case "max":
                 pooled = hidden.max(axis=0)
-        return pooled if self.head.dense is None else np.tanh(linear(pooled, *self.head.dense))
+        if self.head.dense is None:
+            return pooled
+        dense = self.head.activation(linear(pooled, *self.head.dense))
+        return normalise(dense, self.head.norm, epsilon=self.facts.epsilon)
 
     def logits(self, ids: Ids, segments: Ids | None = None) -> Array:
         """One number per label, before any softmax: [labels]. Raises FolderError if there is no such head."""
@@ -150,9 +185,9 @@ class WholeModel:
         table = self.embedding
         x = rows(table.tokens, ids, what="token id") * table.scale
         count, width = x.shape
-        if table.positions is None:
+        if table.positions is not None and not isinstance(table.positions, np.ndarray):
             x = x + sinusoidal_positions(count, width)
-        else:
+        elif table.positions is not None:
             if count > len(table.positions):
                 raise DataError(
                     f"a text of {count} tokens is longer than the {len(table.positions)} learned positions"
@@ -164,7 +199,8 @@ class WholeModel:
             x = x + rows(table.segments, [0] * count if segments is None else segments, what="segment")
         elif segments is not None and np.any(segments):
             raise DataError(f"{self.name} knows no segments; leave them out")
-        return x if table.norm is None else normalise(x, table.norm, epsilon=self.facts.epsilon)
+        x = normalise(x, table.norm, epsilon=self.facts.epsilon)
+        return x if table.widen is None else linear(x, *table.widen)
 
 
 def rows(table: Array, indices: Ids, *, what: str) -> Array:

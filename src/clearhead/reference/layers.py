@@ -19,11 +19,11 @@ class Affine(NamedTuple):
     """Learned numbers that come in twos.
 
     Of a linear layer: weight [out, in] and bias [out]. Of a norm: weight is the scale [width], bias the
-    shift.
+    shift. Some models have learned no bias: None.
     """
 
     weight: Array
-    bias: Array
+    bias: Array | None
 
 
 def float64(x: ArrayLike) -> Array:
@@ -57,6 +57,11 @@ def gelu_tanh(x: ArrayLike) -> Array:
     return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
 
 
+def tanh(x: ArrayLike) -> Array:
+    """The hyperbolic tangent, between −1 and 1. Any shape."""
+    return np.tanh(float64(x))
+
+
 def plain_layer(x: ArrayLike, *, omega: ArrayLike, beta: ArrayLike) -> Array:
     """ReLU[β + Ωx], the fully connected layer that cannot share its weights over tokens.
 
@@ -83,6 +88,19 @@ def feed_forward(x: ArrayLike, expand: Affine, *, contract: Affine, activation: 
     [tokens, width]. Source: Vaswani et al. 2017, section 3.3, equation 2 (there with ReLU).
     """
     return linear(activation(linear(x, *expand)), *contract)
+
+
+def gated_feed_forward(
+    x: ArrayLike, expand: Affine, *, contract: Affine, activation: Activation = relu
+) -> Array:
+    """Two linear layers side by side, the first's activation times the second, and a linear layer.
+
+    (activation(xW) ⊙ xV) W₂, where `expand` holds W above V. Shapes: x [tokens, width], expand.weight
+    [2 · hidden, width], contract.weight [width, hidden]; the result is [tokens, width].
+    Source: Shazeer 2020, equation 6 (there without biases); Warner et al. 2024, section 2.1.1, with GELU.
+    """
+    inside, gate = np.split(linear(x, *expand), 2, axis=-1)
+    return linear(activation(inside) * gate, *contract)
 
 
 def softmax(x: ArrayLike, axis: int = -1) -> Array:

@@ -1,4 +1,4 @@
-"""What a model folder stores: the fields of config.json and the arrays of model.safetensors."""
+"""What a model folder stores: the fields of config.json and the arrays of its safetensors files."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -14,6 +14,7 @@ from clearhead.reference.layers import Affine, Array
 Shape = tuple[int, ...]
 T = TypeVar("T")
 
+INDEX = "model.safetensors.index.json"
 READABLE = {"F16": "float16", "F32": "float32", "F64": "float64"}
 
 
@@ -57,30 +58,38 @@ def as_stored(name: str) -> str:
 
 
 class Tensors:
-    """The arrays of one safetensors file under the names we look for; nothing is loaded before `take`."""
+    """The arrays of a folder's safetensors under the names we look for; nothing is loaded before `take`.
 
-    def __init__(self, file: Path, rename: Callable[[str], str] = as_stored):
+    One file, model.safetensors, or else several with model.safetensors.index.json, whose `weight_map` says
+    in which file each tensor lies.
+    """
+
+    def __init__(self, folder: Path, rename: Callable[[str], str] = as_stored):
         """`rename` turns a stored name into the one we look for. Raises FolderError if unreadable."""
-        if not file.is_file():
-            raise FolderError(f"{file.parent} has no {file.name}; other weight formats are not read here")
-        try:
-            self._open = safe_open(file, framework="numpy")
-        except SafetensorError as problem:
-            raise FolderError(f"{file} is not a readable safetensors file: {problem}") from problem
-        self._file = file
-        self._stored: dict[str, str] = {}
-        for name in self._open.keys():  # noqa: SIM118 - not a dict
-            clash = self._stored.setdefault(rename(name), name)
-            if clash != name:
-                raise FolderError(
-                    f"{file} holds {clash} and {name}, two names for one tensor; keep one of them"
-                )
+        self._file = folder / "model.safetensors"
+        self._stored: dict[str, tuple[Path, str]] = {}
+        self._open = {}
+        for file, promised in files_of(folder).items():
+            try:
+                self._open[file] = safe_open(file, framework="numpy")
+            except (SafetensorError, OSError) as problem:
+                raise FolderError(f"{file} is not a readable safetensors file: {problem}") from problem
+            names = list(self._open[file].keys())
+            if missing := sorted(promised - set(names)):
+                raise FolderError(f"{file} lacks {listed(missing)}, which {INDEX} says is there")
+            for name in names:
+                _, clash = self._stored.setdefault(rename(name), (file, name))
+                if self._stored[rename(name)] != (file, name):
+                    raise FolderError(
+                        f"{file} holds {clash} and {name}, two names for one tensor; keep one of them"
+                    )
 
     def __contains__(self, name: str) -> bool:
         return name in self._stored
 
     def shape(self, name: str) -> Shape:
-        return tuple(self._open.get_slice(self._stored[name]).get_shape())
+        file, stored = self._stored[name]
+        return tuple(self._open[file].get_slice(stored).get_shape())
 
     def take(self, shapes: Mapping[str, Shape], *, ignored: tuple[str, ...] = ()) -> dict[str, Array]:
         """Exactly these arrays, in float64. Names that start with one of `ignored` may be there unread.
@@ -105,38 +114,71 @@ class Tensors:
         return {name: self._array(name) for name in shapes}
 
     def _array(self, name: str) -> Array:
-        stored = self._stored[name]
-        kind = self._open.get_slice(stored).get_dtype()
+        file, stored = self._stored[name]
+        kind = self._open[file].get_slice(stored).get_dtype()
         if kind == "BF16":
-            return self._bfloat16(stored)
+            return bfloat16(file, stored)
         if kind not in READABLE:
             raise FolderError(
-                f"{self._file} stores {stored} as {kind}, which NumPy cannot read; "
+                f"{file} stores {stored} as {kind}, which NumPy cannot read; "
                 f"save the model as one of {', '.join(READABLE.values())}"
             )
-        return self._open.get_tensor(stored).astype(np.float64)
-
-    def _bfloat16(self, stored: str) -> Array:
-        """NumPy has no bfloat16, but it is the upper half of a float32: read the bytes and put zeros below.
-
-        The file is 8 bytes with the length of a JSON header, the header, and the tensors' bytes.
-        """
-        with self._file.open("rb") as file:
-            start = int.from_bytes(file.read(8), "little")
-            entry = json.loads(file.read(start))[stored]
-            first, end = entry["data_offsets"]
-            file.seek(8 + start + first)
-            halves = np.frombuffer(file.read(end - first), dtype="<u2")
-        return (halves.astype(np.uint32) << 16).view(np.float32).astype(np.float64).reshape(entry["shape"])
+        return self._open[file].get_tensor(stored).astype(np.float64)
 
 
-def two(name: str, *weight: int) -> dict[str, Shape]:
-    """The shapes of a weight and its bias."""
-    return {f"{name}.weight": weight, f"{name}.bias": weight[:1]}
+def files_of(folder: Path) -> dict[Path, set[str]]:
+    """The files that hold the tensors, each with the names that the index, if there is one, promises."""
+    whole, index = folder / "model.safetensors", folder / INDEX
+    if whole.is_file():
+        return {whole: set()}
+    if not index.is_file():
+        raise FolderError(f"{folder} has no {whole.name}; other weight formats are not read here")
+    try:
+        table = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        pairs = [(str(name), str(file)) for name, file in table.items()]
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise FolderError(f"{index} has no weight_map from tensors to files: {problem!r}") from problem
+    files: dict[Path, set[str]] = {}
+    for name, file in pairs:
+        if Path(file).name != file or not (folder / file).is_file():
+            raise FolderError(f"{index} says that {name} lies in {file}, and no such file is in the folder")
+        files.setdefault(folder / file, set()).add(name)
+    return files
+
+
+def bfloat16(path: Path, name: str) -> Array:
+    """NumPy has no bfloat16, but it is the upper half of a float32: read the bytes and put zeros below.
+
+    The file is 8 bytes with the length of a JSON header, the header, and the tensors' bytes.
+    """
+    with path.open("rb") as file:
+        start = int.from_bytes(file.read(8), "little")
+        entry = json.loads(file.read(start))[name]
+        first, end = entry["data_offsets"]
+        file.seek(8 + start + first)
+        halves = np.frombuffer(file.read(end - first), dtype="<u2")
+    return (halves.astype(np.uint32) << 16).view(np.float32).astype(np.float64).reshape(entry["shape"])
+
+
+def two(name: str, *weight: int, bias: bool = True) -> dict[str, Shape]:
+    """The shapes of a weight and, where it has one, its bias."""
+    shapes: dict[str, Shape] = {f"{name}.weight": weight}
+    return shapes | {f"{name}.bias": weight[:1]} if bias else shapes
 
 
 def affine(arrays: Mapping[str, Array], name: str) -> Affine:
-    return Affine(arrays[f"{name}.weight"], arrays[f"{name}.bias"])
+    return Affine(arrays[f"{name}.weight"], arrays.get(f"{name}.bias"))
+
+
+def possible(arrays: Mapping[str, Array], name: str) -> Affine | None:
+    """As `affine`; None where the model has no such layer."""
+    return affine(arrays, name) if f"{name}.weight" in arrays else None
+
+
+def thirds(stacked: Affine) -> list[Affine]:
+    """Query, key and value, which are stored one below the other as one layer."""
+    biases = [None] * 3 if stacked.bias is None else np.split(stacked.bias, 3)
+    return [Affine(*pair) for pair in zip(np.split(stacked.weight, 3), biases, strict=True)]
 
 
 def listed(names: list[str]) -> str:

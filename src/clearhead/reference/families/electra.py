@@ -1,0 +1,50 @@
+"""ELECTRA (Clark et al. 2020): BERT's body, whose embedding may be narrower than the stream."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from clearhead.reference.encoder import Head, WholeModel
+from clearhead.reference.families.bert import body, body_shapes, plain_name
+from clearhead.reference.families.published import optional, over_tokens, refuse_decoders
+from clearhead.reference.layers import gelu
+from clearhead.reference.stored import Tensors, affine, field, two
+
+# Heads over single tokens, and a table of numbers 0, 1, 2, … that old versions stored.
+IGNORED = (
+    "discriminator_predictions.",
+    "generator_predictions.",
+    "generator_lm_head.",
+    "qa_outputs.",
+    "embeddings.position_ids",
+)
+
+
+def read_electra(path: Path, config: Mapping[str, Any]) -> WholeModel:
+    """logits = out_proj(gelu(dense(first token's vector))): gelu, whatever the blocks use.
+
+    The vectors of tokens, positions and segments are embedding_size wide and are normed so, and where that
+    is not hidden_size one linear layer widens them. Source: Clark et al. 2020, section 3.2, with the layer
+    and the head of the published code.
+    """
+    refuse_decoders(config)
+    width = field(config, "hidden_size", kind=int)
+    tensors = Tensors(path, rename=lambda name: plain_name(name, prefix="electra."))
+    shapes = body_shapes(config, optional(config, "embedding_size", default=128))
+    tagger = over_tokens(config)
+    classifier = "classifier.out_proj.weight" in tensors and not tagger
+    if classifier:
+        shapes |= two("classifier.dense", width, width)
+        shapes |= two("classifier.out_proj", tensors.shape("classifier.out_proj.weight")[0], width)
+    arrays = tensors.take(shapes, ignored=(*IGNORED, "classifier.") if tagger else IGNORED)
+    head = (
+        Head(
+            pooling="cls",
+            dense=affine(arrays, "classifier.dense"),
+            activation=gelu,
+            output=affine(arrays, "classifier.out_proj"),
+        )
+        if classifier
+        else None
+    )
+    return body(path, config, arrays=arrays, head=head)

@@ -1,0 +1,49 @@
+"""What published folders have in common: words for activations, checks, classifiers over single tokens."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from clearhead.errors import FolderError
+from clearhead.reference.layers import Activation, gelu, gelu_tanh, relu
+from clearhead.reference.stored import choice, field
+
+ACTIVATIONS: dict[str, Activation] = {
+    "gelu": gelu,
+    "gelu_new": gelu_tanh,
+    "gelu_pytorch_tanh": gelu_tanh,
+    "relu": relu,
+}
+# Classes whose `classifier` reads every token, not the whole text.
+OVER_TOKENS = ("ForTokenClassification", "ForQuestionAnswering")
+
+
+def activation(config: Mapping[str, Any], name: str) -> Activation:
+    """The function a config's word stands for; without the field it is the published default."""
+    return choice(name, config.get(name, "gelu"), choices=ACTIVATIONS)
+
+
+def shared_heads(width: int, heads: int) -> int:
+    if heads < 1 or width % heads:
+        raise FolderError(f"config.json has width {width} and {heads} heads; heads must divide the width")
+    return heads
+
+
+def over_tokens(config: Mapping[str, Any]) -> bool:
+    """Whether the folder's own class has a head over single tokens only."""
+    return any(name.endswith(OVER_TOKENS) for name in config.get("architectures") or [])
+
+
+def refuse_decoders(config: Mapping[str, Any]) -> None:
+    """Refuse fields that make an encoder something else."""
+    if config.get("position_embedding_type", "absolute") != "absolute":
+        raise FolderError(
+            f"config.json has position_embedding_type={config['position_embedding_type']!r}; "
+            "only 'absolute' is computed here"
+        )
+    if config.get("is_decoder", False):
+        raise FolderError("config.json has is_decoder=true; only encoders are computed here")
+
+
+def optional(config: Mapping[str, Any], name: str, *, default: Any) -> Any:
+    """A field of the default's own kind, or the default where config.json lacks it."""
+    return field({name: default, **config}, name, kind=type(default))

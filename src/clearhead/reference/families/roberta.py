@@ -1,0 +1,59 @@
+"""RoBERTa, and XLM-RoBERTa and CamemBERT, which differ from it in what they learned only."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from clearhead.errors import FolderError
+from clearhead.reference.encoder import Head, WholeModel
+from clearhead.reference.families.bert import body, body_shapes, plain_name
+from clearhead.reference.families.published import optional, over_tokens, refuse_decoders
+from clearhead.reference.stored import Tensors, affine, field, two
+
+# Heads over single tokens, and a table of numbers 0, 1, 2, … that old versions stored.
+IGNORED = ("lm_head.", "qa_outputs.", "embeddings.position_ids")
+
+
+def read_roberta(path: Path, config: Mapping[str, Any]) -> WholeModel:
+    """BERT's body, whose positions start at row pad_token_id + 1; the classifier has its own dense layer.
+
+    logits = out_proj(tanh(dense(first token's vector))). A pooler beside it is not used, and without a
+    classifier it is the head, as in BERT. Source: Liu et al. 2019, section 3, with the head and positions of
+    the published code.
+    """
+    refuse_decoders(config)
+    width = field(config, "hidden_size", kind=int)
+    tensors = Tensors(path, rename=lambda name: plain_name(name, prefix="roberta."))
+    shapes = body_shapes(config, width)
+    ignored: tuple[str, ...] = IGNORED
+    output = None
+    if over_tokens(config):
+        ignored = (*IGNORED, "classifier.")
+        dense = "pooler.dense"
+    elif "classifier.out_proj.weight" in tensors:
+        ignored = (*IGNORED, "pooler.")
+        dense, output = "classifier.dense", "classifier.out_proj"
+        shapes |= two(output, tensors.shape(f"{output}.weight")[0], width)
+    else:
+        dense = "pooler.dense"
+    has_head = output is not None or f"{dense}.weight" in tensors
+    if has_head:
+        shapes |= two(dense, width, width)
+    arrays = tensors.take(shapes, ignored=ignored)
+    head = (
+        Head(
+            pooling="cls",
+            dense=affine(arrays, dense),
+            output=None if output is None else affine(arrays, output),
+        )
+        if has_head
+        else None
+    )
+    first = optional(config, "pad_token_id", default=1) + 1
+    rows = field(config, "max_position_embeddings", kind=int)
+    if not 0 <= first < rows:
+        raise FolderError(
+            f"config.json has pad_token_id={first - 1} and max_position_embeddings={rows}; "
+            "positions start at pad_token_id + 1, so there is none"
+        )
+    return body(path, config, arrays=arrays, head=head, first_position=first)
