@@ -1,6 +1,7 @@
 """The most used encoder repositories load as they are published, or are refused with the reason."""
 
 import json
+import shutil
 import warnings
 
 import pytest
@@ -87,6 +88,16 @@ def test_a_published_folder_gives_the_published_ids(description, tmp_path):
         assert list(ours.encode([text])[0].ids) == theirs(text)["input_ids"]
     for first, second in PAIRS:
         assert list(ours.encode([(first, second)])[0].ids) == theirs(first, second)["input_ids"]
+
+
+@pytest.mark.parametrize("description", SPELLED, ids=name)
+def test_a_tokenizer_that_we_save_gives_the_published_code_the_same_ids(description, tmp_path):
+    folder = build(description, tmp_path / "folder")
+    Tokenizer.read(folder).write(tmp_path / "ours")
+    shutil.copy(folder / "config.json", tmp_path / "ours")
+    before, after = (AutoTokenizer.from_pretrained(place) for place in (folder, tmp_path / "ours"))
+    assert [after(text)["input_ids"] for text in TEXTS] == [before(text)["input_ids"] for text in TEXTS]
+    assert [after(*pair)["input_ids"] for pair in PAIRS] == [before(*pair)["input_ids"] for pair in PAIRS]
 
 
 @pytest.mark.parametrize("description", READ, ids=name)

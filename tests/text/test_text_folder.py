@@ -73,7 +73,7 @@ def test_unknown_fields_of_the_configuration_stay_as_they_were(tmp_path):
 def test_a_published_configuration_is_written_as_it_was(tmp_path):
     config = {
         "tokenizer_class": "XTokenizer",
-        "eos_token": {"content": "</s>", "lstrip": False},
+        "eos_token": {"content": "</s>", "lstrip": False, "__type": "AddedToken"},
         "z": 1,
         "a": 2,
     }

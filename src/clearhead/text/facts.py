@@ -21,6 +21,17 @@ def role_names(config: Mapping[str, Any]) -> dict[str, str]:
     return {role: _content(config[role]) for role in ROLES if config.get(role)}
 
 
+def as_published(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration to write: a token that is an object says so, or the published code refuses it."""
+    return {name: _typed(value) if name in (*ROLES, *GROUPS[:2]) else value for name, value in config.items()}
+
+
+def _typed(token: Any) -> Any:
+    if isinstance(token, list):
+        return [_typed(each) for each in token]
+    return {**token, "__type": "AddedToken"} if isinstance(token, dict) and "content" in token else token
+
+
 def listed_tokens(config: Mapping[str, Any]) -> list[Any]:
     """Every token the configuration mentions, as a string or as an object with a `content`."""
     groups = [config.get(group) or [] for group in GROUPS]

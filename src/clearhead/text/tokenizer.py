@@ -12,7 +12,14 @@ from tokenizers import Tokenizer as Core
 
 from clearhead.errors import DataError, SettingError
 from clearhead.text.encoding import Content, Encoding, Template, longest_first, with_marks
-from clearhead.text.facts import control_names, is_lossless, model_unknown, model_vocabulary, role_names
+from clearhead.text.facts import (
+    as_published,
+    control_names,
+    is_lossless,
+    model_unknown,
+    model_vocabulary,
+    role_names,
+)
 from clearhead.text.folder import read_folder
 from clearhead.text.words import LONE_SURROGATE
 
@@ -70,7 +77,7 @@ class Tokenizer:
         """Write tokenizer.json and tokenizer_config.json; its fields that are not used here stay."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        config = json.dumps(self._config, indent=2, ensure_ascii=False)
+        config = json.dumps(as_published(self._config), indent=2, ensure_ascii=False)
         contents = {"tokenizer_config.json": config, "tokenizer.json": self._core.to_str(pretty=True)}
         for name, content in contents.items():
             (folder / f"{name}.part").write_text(content + "\n", encoding="utf-8")
