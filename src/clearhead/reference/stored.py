@@ -66,10 +66,11 @@ class Tensors:
 
     def __init__(self, folder: Path, rename: Callable[[str], str] = as_stored):
         """`rename` turns a stored name into the one we look for. Raises FolderError if unreadable."""
-        self._file = folder / "model.safetensors"
+        files = files_of(folder)
+        self._file = folder / INDEX if len(files) > 1 else next(iter(files))
         self._stored: dict[str, tuple[Path, str]] = {}
         self._open = {}
-        for file, promised in files_of(folder).items():
+        for file, promised in files.items():
             try:
                 self._open[file] = safe_open(file, framework="numpy")
             except (SafetensorError, OSError) as problem:
@@ -78,8 +79,10 @@ class Tensors:
             if missing := sorted(promised - set(names)):
                 raise FolderError(f"{file} lacks {listed(missing)}, which {INDEX} says is there")
             for name in names:
-                _, clash = self._stored.setdefault(rename(name), (file, name))
-                if self._stored[rename(name)] != (file, name):
+                other, clash = self._stored.setdefault(rename(name), (file, name))
+                if other != file:
+                    raise FolderError(f"{name} lies in {file} and in {other}; keep one of them")
+                if clash != name:
                     raise FolderError(
                         f"{file} holds {clash} and {name}, two names for one tensor; keep one of them"
                     )
@@ -132,7 +135,9 @@ def files_of(folder: Path) -> dict[Path, set[str]]:
     if whole.is_file():
         return {whole: set()}
     if not index.is_file():
-        raise FolderError(f"{folder} has no {whole.name}; other weight formats are not read here")
+        raise FolderError(
+            f"{folder} has no {whole.name} and no {INDEX}; other weight formats are not read here"
+        )
     try:
         table = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
         pairs = [(str(name), str(file)) for name, file in table.items()]
@@ -143,6 +148,8 @@ def files_of(folder: Path) -> dict[Path, set[str]]:
         if Path(file).name != file or not (folder / file).is_file():
             raise FolderError(f"{index} says that {name} lies in {file}, and no such file is in the folder")
         files.setdefault(folder / file, set()).add(name)
+    if not files:
+        raise FolderError(f"{index} has no weight_map from tensors to files: it is empty")
     return files
 
 

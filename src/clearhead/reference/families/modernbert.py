@@ -15,7 +15,7 @@ from clearhead.reference.encoder import (
     Sight,
     WholeModel,
 )
-from clearhead.reference.families.published import activation, optional, over_tokens, shared_heads
+from clearhead.reference.families.published import activation, optional, over_tokens, paired_heads
 from clearhead.reference.layers import Array
 from clearhead.reference.stored import Shape, Tensors, affine, choice, field, possible, thirds, two
 
@@ -34,6 +34,7 @@ def read_modernbert(path: Path, config: Mapping[str, Any]) -> WholeModel:
     Source: Warner et al. 2024, section 2.1, with the head of the published code.
     """
     width = field(config, "hidden_size", kind=int)
+    heads = paired_heads(width, field(config, "num_attention_heads", kind=int))
     tensors = Tensors(path, rename=lambda name: name.removeprefix("model."))
     shapes = modernbert_shapes(config)
     ignored: tuple[str, ...] = IGNORED
@@ -48,7 +49,7 @@ def read_modernbert(path: Path, config: Mapping[str, Any]) -> WholeModel:
     return WholeModel(
         name=str(path),
         facts=BlockFacts(
-            heads=shared_heads(width, field(config, "num_attention_heads", kind=int)),
+            heads=heads,
             activation=activation(config, "hidden_activation"),
             norm_first=True,
             epsilon=optional(config, "norm_eps", default=1e-5),
@@ -107,8 +108,8 @@ def base(config: Mapping[str, Any], kind: str) -> float:
             f"config.json has rope_scaling={config['rope_scaling']!r}; only null is computed here"
         )
     old, default = BASES[kind]
-    table = optional(config, "rope_parameters", default={}) if config.get("rope_parameters") else {}
-    facts = {"rope_type": "default", **optional(table, kind, default={})}
+    table = field(config, "rope_parameters", kind=dict) if config.get("rope_parameters") else {kind: {}}
+    facts = {"rope_type": "default", **field(table, kind, kind=dict)}
     if facts["rope_type"] != "default":
         raise FolderError(
             f"config.json has rope_type={facts['rope_type']!r}; only 'default' is computed here"

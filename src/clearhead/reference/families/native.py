@@ -16,7 +16,7 @@ from clearhead.reference.encoder import (
     Sight,
     WholeModel,
 )
-from clearhead.reference.families.published import optional, shared_heads
+from clearhead.reference.families.published import optional, paired_heads, shared_heads
 from clearhead.reference.layers import Activation, Array, gelu, gelu_tanh, relu, tanh
 from clearhead.reference.stored import Shape, Tensors, affine, choice, field, possible, thirds, two
 
@@ -42,8 +42,9 @@ def read_clearhead(path: Path, config: Facts) -> WholeModel:
         raise FolderError("config.json lacks the field 'head'; it is null for a model without one")
     head = config["head"] if config["head"] is None else field(config, "head", kind=dict)
     width = field(facts, "width", kind=int)
+    rotary = field(facts, "positions", kind=dict).get("kind") == "rotary"
     block_facts = BlockFacts(
-        heads=shared_heads(width, field(facts, "heads", kind=int)),
+        heads=(paired_heads if rotary else shared_heads)(width, field(facts, "heads", kind=int)),
         activation=choice("activation", facts.get("activation"), choices=ACTIVATIONS),
         norm_first=field(facts, "norm_first", kind=bool),
         epsilon=field(facts, "epsilon", kind=float),
@@ -90,13 +91,21 @@ def sights(facts: Facts) -> tuple[Sight, ...]:
         base = local_base = field(table, "base", kind=float)
         if table.get("local_base") is not None:
             local_base = field(table, "local_base", kind=float)
-    window = field(facts, "window", kind=int) if facts.get("window") is not None else None
-    every = field(facts, "global_every", kind=int) if facts.get("global_every") is not None else None
+    window, every = (at_least_one(facts, name) for name in ("window", "global_every"))
     views = []
     for i in range(field(facts, "layers", kind=int)):
         everything = window is None or (every is not None and i % every == 0)
         views.append(Sight(window=None, base=base) if everything else Sight(window, base=local_base))
     return tuple(views)
+
+
+def at_least_one(facts: Facts, name: str) -> int | None:
+    """A whole number of at least 1, or null, or nothing, which means null."""
+    if facts.get(name) is None:
+        return None
+    if field(facts, name, kind=int) < 1:
+        raise FolderError(f"config.json has {name}={facts[name]}; it must be null or at least 1")
+    return field(facts, name, kind=int)
 
 
 def body_shapes(facts: Facts) -> dict[str, Shape]:
@@ -106,9 +115,7 @@ def body_shapes(facts: Facts) -> dict[str, Shape]:
     segments = field(facts, "segments", kind=int)
     bias = optional(facts, "bias", default=True)
     norm_bias = optional(facts, "norm_bias", default=True)
-    narrow = width
-    if facts.get("embedding_width") is not None:
-        narrow = field(facts, "embedding_width", kind=int)
+    narrow = at_least_one(facts, "embedding_width") or width
     shapes: dict[str, Shape] = {"embedding.tokens.weight": (field(facts, "vocab", kind=int), narrow)}
     positions = field(facts, "positions", kind=dict)
     stored = {"sinusoidal": False, "learned": True, "rotary": False}

@@ -28,6 +28,16 @@ def shared_heads(width: int, heads: int) -> int:
     return heads
 
 
+def paired_heads(width: int, heads: int) -> int:
+    """As `shared_heads`, for heads whose columns turn in pairs."""
+    if shared_heads(width, heads) and width // heads % 2:
+        raise FolderError(
+            f"config.json has width {width} and {heads} heads; "
+            f"heads of width {width // heads} cannot be turned in pairs"
+        )
+    return heads
+
+
 def over_tokens(config: Mapping[str, Any]) -> bool:
     """Whether the folder's own class has a head over single tokens only."""
     return any(name.endswith(OVER_TOKENS) for name in config.get("architectures") or [])
