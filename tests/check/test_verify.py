@@ -15,6 +15,7 @@ from clearhead.infer.model import Model
 from clearhead.model.kernels import grouped
 from clearhead.model.layout import Layout
 from clearhead.text.tokenizer import Tokenizer
+from families import NAMES, tiny_folder
 
 
 def failed(model):
@@ -50,7 +51,7 @@ def test_a_neighbour_that_moves_a_text_is_seen(model):
 
 
 def test_one_row_too_few_is_seen(model, monkeypatch):
-    def short(layout, *, queries, keys, values, scale, drop=None):
+    def short(layout, *, queries, keys, values, scale, window=None, drop=None):
         groups = tuple(
             replace(group, texts=group.texts - 1) if group.texts > 1 else group for group in layout.groups
         )
@@ -239,7 +240,7 @@ def test_segments_that_are_ignored_are_seen(model, monkeypatch):
 
 
 def test_a_kernel_that_is_wrong_for_long_texts_only_is_seen(model, monkeypatch):
-    def wrong(layout, *, queries, keys, values, scale, drop=None):
+    def wrong(layout, *, queries, keys, values, scale, window=None, drop=None):
         whole = grouped(layout, queries=queries, keys=keys, values=values, scale=scale, drop=drop)
         for rows, length in zip(layout.slices, layout.lengths, strict=True):
             if length > 31:
@@ -248,3 +249,9 @@ def test_a_kernel_that_is_wrong_for_long_texts_only_is_seen(model, monkeypatch):
 
     monkeypatch.setattr("clearhead.model.context.kernel_for", lambda device: wrong)
     assert "the packed kernel equals the textbook's attention (float64)" in failed(model)
+
+
+@pytest.mark.parametrize("labels", [(), ("a", "b", "c")], ids=["body", "head"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_published_family_keeps_its_promises(tmp_path, name, labels):
+    assert not failed(ch.load(tiny_folder(tmp_path, name, labels)))

@@ -155,7 +155,7 @@ def test_a_tensor_that_is_missing_unknown_or_misshapen_is_named(bert_folder, cha
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "llamabert"}, "model_type 'llamabert' is not supported; supported: bert, clearhead"),
+        ({"model_type": "llamabert"}, "model_type 'llamabert' is not supported; supported: bert, roberta"),
         ({"hidden_act": "swish"}, "hidden_act='swish' is not supported; supported: gelu"),
         (
             {"position_embedding_type": "relative_key"},

@@ -4,7 +4,7 @@ Everything is loaded and computed in float32, whatever the files hold, and saved
 model take their places together (`files.moved_together`): a reader never meets half a file or half a model.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ from clearhead.checkpoint.fingerprint import FINGERPRINT
 from clearhead.checkpoint.tensors import WEIGHTS, Stored, read_tensors
 from clearhead.checkpoint.translate import Family, Fields
 from clearhead.errors import ClearheadError, FolderError
-from clearhead.model.config import Problem
+from clearhead.model.config import Head, Problem
 from clearhead.model.transformer import Transformer
 from clearhead.settings import Opening
 from clearhead.text.tokenizer import Tokenizer
 
+ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token")
 CONFIG = "config.json"
 OPENING = Opening()
 
@@ -38,6 +39,7 @@ class Loaded:
     family: Family
     folder: Path | None  # where it was read; None for a new model
     problem: Problem = Problem.SINGLE
+    new_head: Head = field(default=Head(labels=0))  # what a body gets to be trained with, labels still open
 
 
 def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
@@ -57,6 +59,7 @@ def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
     names = {family.plain(name) for name in stored.tensors}
     config = _facts(lambda: family.config(fields), fields.source)
     head = _facts(lambda: family.head(fields, names), fields.source)
+    new_head = _facts(lambda: family.new_head(fields), fields.source)
     fields.warn_unread()
     with torch.device("meta"):
         network = Transformer(config, head)
@@ -75,7 +78,7 @@ def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
     if said:
         fingerprint.check(said, network, tokenizer=tokenizer, labels=labels, path=folder / FINGERPRINT)
     problem = problem_of(values, len(labels), source=fields.source)
-    return Loaded(network.eval(), tokenizer, labels, family, folder, problem)
+    return Loaded(network.eval(), tokenizer, labels, family, folder, problem, new_head)
 
 
 def _tokenizer(folder: Path) -> Tokenizer:
@@ -153,17 +156,20 @@ def write_folder(folder: str | Path, loaded: Loaded) -> None:
     """Write a model folder that we and, where the family can say it, the published code read alike."""
     folder = Path(folder)
     network = loaded.network
-    family, values = loaded.family, loaded.family.fields(network.config, network.head_facts)
+    facts, state = (network.config, network.head_facts), network.state_dict()
+    family, values = loaded.family, loaded.family.says(*facts, names=state)
     if values is None:
         family = FAMILIES["clearhead"]
-        values = family.fields(network.config, network.head_facts)
-        assert values is not None
+        values = family.fields(*facts)
     if loaded.labels:
         values["id2label"] = {str(number): label for number, label in enumerate(loaded.labels)}
         values["label2id"] = {label: number for number, label in enumerate(loaded.labels)}
         values["problem_type"] = str(loaded.problem)
+    if family is not FAMILIES["clearhead"]:
+        for role in ROLES:  # the published code's defaults may lie beyond the vocabulary
+            values.setdefault(f"{role}_id", loaded.tokenizer.roles.get(role))
     values["dtype"] = "float32"
-    ours = {name: tensor.float() for name, tensor in network.state_dict().items()}
+    ours = {name: tensor.float() for name, tensor in state.items()}
     tensors = family.to_published(ours, prefixed=bool(loaded.labels))
     with moved_together(folder) as place:
         loaded.tokenizer.write(place)

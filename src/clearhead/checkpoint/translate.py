@@ -2,15 +2,15 @@
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from clearhead.errors import FolderError
-from clearhead.model.config import Config, Head
+from clearhead.errors import ClearheadError, FolderError
+from clearhead.model.config import Activation, Config, Head
 
 # Fields of published configs that change no number we compute.
 HARMLESS = frozenset(
@@ -23,6 +23,17 @@ HARMLESS = frozenset(
     tie_word_embeddings torch_dtype transformers_version use_cache
     """.split()
 )
+
+
+# Names of activations as the published code spells them.
+ACTIVATIONS = {
+    "gelu": Activation.GELU,
+    "gelu_new": Activation.GELU_TANH,
+    "gelu_pytorch_tanh": Activation.GELU_TANH,
+    "relu": Activation.RELU,
+}
+SPELLED = {kind: name for name, kind in reversed(ACTIVATIONS.items())} | {Activation.GELU_TANH: "gelu_new"}
+OLD_NORMS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
 class Fields:
@@ -57,11 +68,54 @@ class Fields:
                     f"{self.source}: {name}={self.values[name]!r} is not supported, only {value!r}"
                 )
 
+    def skip(self, *names: str) -> None:
+        """Fields that change no number here."""
+        self.seen.update(names)
+
     def warn_unread(self) -> None:
         """Name the fields that nothing has read."""
         unread = sorted(set(self.values) - self.seen - HARMLESS)
         if unread:
             warnings.warn(f"{self.source}: fields not known and not used: {', '.join(unread)}", stacklevel=3)
+
+
+Plain = Mapping[str, tuple[str, Any]]  # a published field: our fact, the published default (...: none)
+
+
+def read_plain(fields: Fields, table: Plain) -> dict[str, Any]:
+    """The facts that stand in a config as they are."""
+    return {fact: fields(name, default) for name, (fact, default) in table.items()}
+
+
+def write_plain(facts: Config | Head, table: Plain) -> dict[str, Any]:
+    """The fields of such facts."""
+    return {name: getattr(facts, fact) for name, (fact, _) in table.items()}
+
+
+def rotary_base(fields: Fields, *, kind: str, older: str, default: float) -> float:
+    """The base of rotary angles for one kind of block, from rope_parameters or its older field."""
+    fields.require(rope_scaling=None)
+    usual = fields(older, default)
+    stated = (fields("rope_parameters", None) or {}).get(kind) or {}
+    if stated.get("rope_type", "default") != "default":
+        raise FolderError(
+            f"{fields.source}: rope_type={stated['rope_type']!r} is not supported, only 'default'"
+        )
+    return float(stated.get("rope_theta", usual))
+
+
+def global_every(fields: Fields) -> int:
+    """Each so-many-th block, from the first, sees the whole text: from layer_types or its older field."""
+    every, kinds = fields("global_attn_every_n_layers", 3), fields("layer_types", None)
+    if kinds is None:
+        return every
+    whole = [place for place, kind in enumerate(kinds) if kind == "full_attention"]
+    every = whole[1] if len(whole) > 1 else max(1, len(kinds))
+    if kinds != ["sliding_attention" if place % every else "full_attention" for place in range(len(kinds))]:
+        raise FolderError(
+            f"{fields.source}: layer_types={kinds} has no regular pattern from the first block on"
+        )
+    return every
 
 
 def label_count(fields: Fields) -> int:
@@ -76,6 +130,16 @@ def label_count(fields: Fields) -> int:
             f"{fields.source}: activation_fn={newer['activation_fn']!r} is not supported, only {plain!r}"
         )
     return len(labels) if labels else fields("num_labels", 2)
+
+
+def has_classifier(fields: Fields, names: set[str], *, marker: str, architecture: str) -> bool:
+    """Whether a folder holds the published classification head; any other head is refused by name."""
+    if not any(name.startswith("classifier.") for name in names):
+        return False
+    stated = fields("architectures", None)
+    if marker not in names or architecture not in (stated or []):
+        raise FolderError(f"{fields.source}: the head of {stated} is not supported, only {architecture}")
+    return True
 
 
 @dataclass(frozen=True)
@@ -108,19 +172,36 @@ class Family:
 
     `prefix` may or may not stand before the names of the body; `spellings` are older endings; `ignored` are
     patterns of tensors that hold nothing learned or belong to heads that are not read.
-    `fields` gives None where the family cannot say what a model computes.
+    `fields` need not judge: whether a family can say what a model computes is found by reading it back.
     """
 
     model_type: str
     config: Callable[[Fields], Config]
     head: Callable[[Fields, set[str]], Head | None]
-    fields: Callable[[Config, Head | None], dict[str, Any] | None]
+    fields: Callable[[Config, Head | None], dict[str, Any]]
     rules: tuple[Rule, ...]
-    new_head: Head  # the head that a body without one gets, its labels still open
+    new_head: Callable[[Fields], Head]  # the head that a body without one gets, its labels still open
     prefix: str = ""
     bare: tuple[str, ...] = ()  # beginnings of names that never carry the prefix
     spellings: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
+
+    def says(self, config: Config, head: Head | None, *, names: Iterable[str]) -> dict[str, Any] | None:
+        """The published fields of a model; None where, read back, they would be another's.
+
+        `names` are those of our tensors.
+        """
+        try:
+            parts = {part for name in names for part in self.published(name)}
+            values = self.fields(config, head)
+            given = dict(values)
+            if head and head.labels:
+                given |= {"num_labels": head.labels}
+            again = Fields(given, self.model_type)
+            same = self.config(again) == config and self.head(again, parts) == head
+        except (ClearheadError, AttributeError):  # a fact of another kind, or no name for it
+            return None
+        return values if same else None
 
     def plain(self, name: str) -> str:
         """A published name without prefix, in today's spelling."""

@@ -22,7 +22,7 @@ def starting_model(settings: Training, rows: Sequence[Row], *, labels: tuple[str
         return new_model(settings, rows, labels=labels, pooling=settings.pooling, seed=settings.seed)
     loaded = read_folder(locate(settings.base), settings)
     network = loaded.network
-    facts = network.head_facts or loaded.family.new_head
+    facts = network.head_facts or loaded.new_head
     if settings.pooling:
         pooling = Pooling(settings.pooling)
         facts = replace(facts, pooling=pooling, dense=facts.dense and pooling is Pooling.CLS)
@@ -48,7 +48,7 @@ def new_model(
         scale_embedding=True,
     )
     family = FAMILIES["clearhead"]
-    head = Head(len(labels), Pooling(pooling) if pooling else family.new_head.pooling, dense=False)
+    head = Head(len(labels), Pooling(pooling or "mean"), dense=False)
     return Loaded(new_transformer(config, head, seed=seed), tokenizer, labels, family, None)
 
 

@@ -1,6 +1,7 @@
 """Embedding, a stack of blocks, a head: the encoder."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import sqrt
 from typing import TypeVar
 
@@ -135,12 +136,13 @@ def new_transformer(config: Config, head: Head | None, *, seed: int) -> Transfor
 def with_head(network: Transformer, head: Head, *, seed: int) -> Transformer:
     """The same body under a new head.
 
-    Its dense layer is taken over where the old head has one with the same pooling (BERT's pooler).
+    What lies before its labels is taken over where the old head computes the same (BERT's pooler).
     """
     new = _drawn(lambda: ClassificationHead(network.config, head), network.config, seed=seed)
     old = network.head
-    if new.dense and old and old.dense and old.pooling is head.pooling:
-        new.dense.load_state_dict(old.dense.state_dict())
+    if old and network.head_facts and replace(network.head_facts, labels=head.labels) == head:
+        kept = {name: tensor for name, tensor in old.state_dict().items() if not name.startswith("output.")}
+        new.load_state_dict(kept, strict=False)
     network.head, network.head_facts = new, head
     return network
 

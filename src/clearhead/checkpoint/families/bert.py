@@ -1,18 +1,20 @@
 """BERT (Devlin et al. 2018) as published: an encoder with the norm after each change, learned positions."""
 
+from dataclasses import replace
 from typing import Any
 
-from clearhead.checkpoint.translate import Family, Fields, label_count, same, stacked
-from clearhead.errors import FolderError
-from clearhead.model.config import Activation, Config, Head, Learned, Pooling
-
-ACTIVATIONS = {
-    "gelu": Activation.GELU,
-    "gelu_new": Activation.GELU_TANH,
-    "gelu_pytorch_tanh": Activation.GELU_TANH,
-    "relu": Activation.RELU,
-}
-SPELLED = {Activation.GELU: "gelu", Activation.GELU_TANH: "gelu_new", Activation.RELU: "relu"}
+from clearhead.checkpoint.translate import (
+    ACTIVATIONS,
+    OLD_NORMS,
+    SPELLED,
+    Family,
+    Fields,
+    has_classifier,
+    label_count,
+    same,
+    stacked,
+)
+from clearhead.model.config import Config, Head, Learned
 
 LAYER, BLOCK = "encoder.layer.{i}.", "encoder.blocks.{i}."
 QKV = [LAYER + f"attention.self.{name}.{{p}}" for name in ("query", "key", "value")]
@@ -56,26 +58,22 @@ def config(fields: Fields) -> Config:
 
 def head(fields: Fields, names: set[str]) -> Head | None:
     """The published classification head or, without one, the pooler: whichever has its weights there."""
-    dropout = fields("classifier_dropout", None)
-    pooler = Head(labels=0) if "pooler.dense.weight" in names else None
-    if "classifier.weight" not in names:
-        return pooler
-    if "BertForSequenceClassification" not in (fields("architectures", None) or []):
-        raise FolderError(
-            f"{fields.source}: the head of {fields('architectures', None)} is not supported, "
-            "only BertForSequenceClassification"
-        )
-    return Head(labels=label_count(fields), dropout=dropout)
+    new = new_head(fields)
+    if has_classifier(
+        fields, names, marker="classifier.weight", architecture="BertForSequenceClassification"
+    ):
+        return replace(new, labels=label_count(fields))
+    return new if "pooler.dense.weight" in names else None
 
 
-def fields(config: Config, head: Head | None) -> dict[str, Any] | None:
-    """BERT's fields from facts; None where BERT's code would compute something else."""
-    if not isinstance(config.positions, Learned) or not config.embedding_norm or not config.segments:
-        return None
-    if config.norm_first or config.scale_embedding:
-        return None
-    if head and (head.pooling is not Pooling.CLS or not head.dense):
-        return None
+def new_head(fields: Fields) -> Head:
+    """The pooler: tanh of a layer on the first token."""
+    return Head(labels=0, dropout=fields("classifier_dropout", None))
+
+
+def fields(config: Config, head: Head | None) -> dict[str, Any]:
+    """BERT's fields from facts."""
+    positions: Any = config.positions
     return {
         "architectures": ["BertForSequenceClassification" if head and head.labels else "BertModel"],
         "model_type": "bert",
@@ -85,13 +83,14 @@ def fields(config: Config, head: Head | None) -> dict[str, Any] | None:
         "num_attention_heads": config.heads,
         "intermediate_size": config.hidden,
         "hidden_act": SPELLED[config.activation],
-        "max_position_embeddings": config.positions.count,
+        "max_position_embeddings": positions.count,
         "type_vocab_size": config.segments,
         "layer_norm_eps": config.epsilon,
         "hidden_dropout_prob": config.dropout,
         "attention_probs_dropout_prob": config.attention_dropout,
         "initializer_range": config.initial_std or 0.02,
         "position_embedding_type": "absolute",
+        "classifier_dropout": head.dropout if head else None,
         "pad_token_id": 0,
     }
 
@@ -102,9 +101,9 @@ FAMILY = Family(
     head,
     fields,
     RULES,
-    new_head=Head(labels=0, pooling=Pooling.CLS, dense=True),
+    new_head,
     prefix="bert.",
     bare=("classifier.",),
-    spellings={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
+    spellings=OLD_NORMS,
     ignored=(r"embeddings\.position_ids", r"cls\..*"),
 )

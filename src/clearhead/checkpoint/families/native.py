@@ -83,6 +83,11 @@ def head(fields: Fields, names: set[str]) -> Head | None:
     return facts(Head, value, source=fields.source) if value else None
 
 
+def new_head(fields: Fields) -> Head:
+    """The mean of all tokens and one layer."""
+    return Head(labels=0, pooling=Pooling.MEAN, dense=False)
+
+
 def fields(config: Config, head: Head | None) -> dict[str, Any]:
     """The facts as JSON."""
     kind = next(name for name, kind in POSITIONS.items() if isinstance(config.positions, kind))
@@ -100,5 +105,5 @@ FAMILY = Family(
     head,
     fields,
     tuple(Rule(name, (name,)) for name in OURS),
-    new_head=Head(labels=0, pooling=Pooling.MEAN, dense=False),
+    new_head,
 )

@@ -1,0 +1,102 @@
+"""DistilBERT (Sanh et al. 2019) as published: BERT without segments and pooler, with names of its own."""
+
+from dataclasses import replace
+from typing import Any
+
+from clearhead.checkpoint.translate import (
+    ACTIVATIONS,
+    OLD_NORMS,
+    SPELLED,
+    Family,
+    Fields,
+    has_classifier,
+    label_count,
+    same,
+    stacked,
+)
+from clearhead.model.config import Activation, Config, Head, Learned
+
+LAYER, BLOCK = "transformer.layer.{i}.", "encoder.blocks.{i}."
+ARCHITECTURE = "DistilBertForSequenceClassification"
+
+RULES = (
+    same("embeddings.word_embeddings.weight", "embedding.tokens.weight"),
+    same("embeddings.position_embeddings.weight", "embedding.positions.weight"),
+    same("embeddings.LayerNorm.{p}", "embedding.norm.{p}"),
+    stacked([LAYER + f"attention.{name}_lin.{{p}}" for name in "qkv"], BLOCK + "attention.qkv.{p}"),
+    same(LAYER + "attention.out_lin.{p}", BLOCK + "attention.output.{p}"),
+    same(LAYER + "sa_layer_norm.{p}", BLOCK + "attention_norm.{p}"),
+    same(LAYER + "ffn.lin1.{p}", BLOCK + "feed_forward.expand.{p}"),
+    same(LAYER + "ffn.lin2.{p}", BLOCK + "feed_forward.contract.{p}"),
+    same(LAYER + "output_layer_norm.{p}", BLOCK + "feed_forward_norm.{p}"),
+    same("pre_classifier.{p}", "head.dense.{p}"),
+    same("classifier.{p}", "head.output.{p}"),
+)
+
+
+def config(fields: Fields) -> Config:
+    """Facts from DistilBERT's fields."""
+    # Positions are read from the file, also where they began as sines; the other dropouts are other heads'.
+    fields.skip("sinusoidal_pos_embds", "qa_dropout", "tie_weights_")
+    return Config(
+        vocab=fields("vocab_size"),
+        width=fields("dim"),
+        layers=fields("n_layers"),
+        heads=fields("n_heads"),
+        hidden=fields("hidden_dim"),
+        positions=Learned(fields("max_position_embeddings")),
+        activation=fields.choice("activation", ACTIVATIONS, default="gelu"),
+        epsilon=1e-12,
+        embedding_norm=True,
+        dropout=fields("dropout", 0.1),
+        attention_dropout=fields("attention_dropout", 0.1),
+        attended_dropout=0.0,
+        initial_std=fields("initializer_range", 0.02),
+    )
+
+
+def head(fields: Fields, names: set[str]) -> Head | None:
+    """The published classification head."""
+    if has_classifier(fields, names, marker="classifier.weight", architecture=ARCHITECTURE):
+        return replace(new_head(fields), labels=label_count(fields))
+    return None
+
+
+def new_head(fields: Fields) -> Head:
+    """ReLU of a layer on the first token."""
+    return Head(labels=0, activation=Activation.RELU, dropout=fields("seq_classif_dropout", 0.2))
+
+
+def fields(config: Config, head: Head | None) -> dict[str, Any]:
+    """DistilBERT's fields from facts."""
+    positions: Any = config.positions
+    return {
+        "architectures": [ARCHITECTURE if head and head.labels else "DistilBertModel"],
+        "model_type": "distilbert",
+        "vocab_size": config.vocab,
+        "dim": config.width,
+        "n_layers": config.layers,
+        "n_heads": config.heads,
+        "hidden_dim": config.hidden,
+        "max_position_embeddings": positions.count,
+        "activation": SPELLED[config.activation],
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "initializer_range": config.initial_std,
+        "seq_classif_dropout": head.dropout if head else 0.2,
+        "pad_token_id": 0,
+    }
+
+
+FAMILY = Family(
+    "distilbert",
+    config,
+    head,
+    fields,
+    RULES,
+    new_head,
+    prefix="distilbert.",
+    bare=("pre_classifier.", "classifier."),
+    spellings=OLD_NORMS,
+    ignored=(r"embeddings\.position_ids", r"vocab_(transform|layer_norm|projector)\..*"),
+)

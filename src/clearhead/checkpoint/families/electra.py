@@ -1,0 +1,63 @@
+"""ELECTRA (Clark et al. 2020) as published: BERT with narrower token vectors and another head."""
+
+from dataclasses import replace
+from typing import Any
+
+from clearhead.checkpoint.families import bert
+from clearhead.checkpoint.translate import OLD_NORMS, Family, Fields, has_classifier, label_count, same
+from clearhead.model.config import Activation, Config, Head
+
+ARCHITECTURE = "ElectraForSequenceClassification"
+
+RULES = (
+    same("embeddings_project.{p}", "embedding.widen.{p}"),
+    same("classifier.dense.{p}", "head.dense.{p}"),
+    same("classifier.out_proj.{p}", "head.output.{p}"),
+    *bert.RULES,
+)
+
+
+def config(fields: Fields) -> Config:
+    """Facts from ELECTRA's fields: BERT's, and the width of token vectors."""
+    fields.skip("summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout")
+    narrow, width = fields("embedding_size", 128), fields("hidden_size")
+    plain = Fields({**fields.values, "embedding_size": width}, fields.source)
+    facts = replace(bert.config(plain), embedding_width=None if narrow == width else narrow)
+    fields.skip(*plain.seen)
+    return facts
+
+
+def head(fields: Fields, names: set[str]) -> Head | None:
+    """The published classification head."""
+    if has_classifier(fields, names, marker="classifier.out_proj.weight", architecture=ARCHITECTURE):
+        return replace(new_head(fields), labels=label_count(fields))
+    return None
+
+
+def new_head(fields: Fields) -> Head:
+    """GELU of a layer on the first token, dropout before it as well."""
+    dropout = fields("classifier_dropout", None)
+    return Head(labels=0, activation=Activation.GELU, drop_first=True, dropout=dropout)
+
+
+def fields(config: Config, head: Head | None) -> dict[str, Any]:
+    """ELECTRA's fields from facts."""
+    return bert.fields(config, head) | {
+        "architectures": [ARCHITECTURE if head and head.labels else "ElectraModel"],
+        "model_type": "electra",
+        "embedding_size": config.embedding_width or config.width,
+    }
+
+
+FAMILY = Family(
+    "electra",
+    config,
+    head,
+    fields,
+    RULES,
+    new_head,
+    prefix="electra.",
+    bare=("classifier.",),
+    spellings=OLD_NORMS,
+    ignored=(r"embeddings\.position_ids", r"(discriminator|generator)_.*"),
+)

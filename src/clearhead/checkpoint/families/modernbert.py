@@ -1,0 +1,117 @@
+"""ModernBERT (Warner et al. 2024) as published: rotary positions, windows, gates, norm before, no biases."""
+
+from dataclasses import replace
+from typing import Any
+
+from clearhead.checkpoint.translate import (
+    ACTIVATIONS,
+    SPELLED,
+    Family,
+    Fields,
+    global_every,
+    has_classifier,
+    label_count,
+    read_plain,
+    rotary_base,
+    same,
+    write_plain,
+)
+from clearhead.model.config import Config, Head, Pooling, Rotary
+
+LAYER, BLOCK = "layers.{i}.", "encoder.blocks.{i}."
+ARCHITECTURE = "ModernBertForSequenceClassification"
+POOLINGS = {"cls": Pooling.CLS, "mean": Pooling.MEAN}
+# How it was trained and run elsewhere, and the other heads.
+SKIPPED = (
+    "decoder_bias deterministic_flash_attn initializer_cutoff_factor layer_norm_eps position_embedding_type "
+    "reference_compile repad_logits_with_grad sparse_pred_ignore_index sparse_prediction"
+).split()
+
+RULES = (
+    same("embeddings.tok_embeddings.weight", "embedding.tokens.weight"),
+    same("embeddings.norm.{p}", "embedding.norm.{p}"),
+    same(LAYER + "attn_norm.{p}", BLOCK + "attention_norm.{p}"),
+    same(LAYER + "attn.Wqkv.{p}", BLOCK + "attention.qkv.{p}"),
+    same(LAYER + "attn.Wo.{p}", BLOCK + "attention.output.{p}"),
+    same(LAYER + "mlp_norm.{p}", BLOCK + "feed_forward_norm.{p}"),
+    same(LAYER + "mlp.Wi.{p}", BLOCK + "feed_forward.expand.{p}"),
+    same(LAYER + "mlp.Wo.{p}", BLOCK + "feed_forward.contract.{p}"),
+    same("final_norm.{p}", "encoder.norm.{p}"),
+    same("head.dense.{p}", "head.dense.{p}"),
+    same("head.norm.{p}", "head.norm.{p}"),
+    same("classifier.{p}", "head.output.{p}"),
+)
+
+
+PLAIN = {
+    "vocab_size": ("vocab", ...), "hidden_size": ("width", ...), "num_hidden_layers": ("layers", ...),
+    "num_attention_heads": ("heads", ...), "intermediate_size": ("hidden", ...),
+    "norm_eps": ("epsilon", 1e-5), "norm_bias": ("norm_bias", False), "attention_bias": ("bias", False),
+    "embedding_dropout": ("embedding_dropout", 0.0), "attention_dropout": ("attention_dropout", 0.0),
+    "mlp_dropout": ("hidden_dropout", 0.0), "initializer_range": ("initial_std", 0.02),
+}  # fmt: skip
+FIXED: dict[str, Any] = {
+    "norm_first": True, "first_norm": False, "gated": True, "embedding_norm": True, "dropout": 0.0,
+}  # fmt: skip
+PLAIN_HEAD = {"classifier_bias": ("bias", False), "classifier_dropout": ("dropout", 0.0)}
+
+
+def config(fields: Fields) -> Config:
+    """Facts from ModernBERT's fields, in the spelling of before and after rope_parameters and layer_types."""
+    fields.skip(*SKIPPED)
+    fields.require(mlp_bias=fields("attention_bias", False))
+    base = rotary_base(fields, kind="full_attention", older="global_rope_theta", default=160000.0)
+    local = rotary_base(fields, kind="sliding_attention", older="local_rope_theta", default=10000.0)
+    return Config(
+        **read_plain(fields, PLAIN),
+        positions=Rotary(fields("max_position_embeddings"), base, local),
+        activation=fields.choice("hidden_activation", ACTIVATIONS, default="gelu"),
+        window=fields("local_attention", 128) // 2,
+        global_every=global_every(fields),
+        attended_dropout=fields("attention_dropout", 0.0),
+        **FIXED,
+    )
+
+
+def head(fields: Fields, names: set[str]) -> Head | None:
+    """The published classification head or, without its labels, the layer before them."""
+    if has_classifier(fields, names, marker="classifier.weight", architecture=ARCHITECTURE):
+        return replace(new_head(fields), labels=label_count(fields))
+    return new_head(fields) if "head.dense.weight" in names else None
+
+
+def new_head(fields: Fields) -> Head:
+    """Norm of an activation of a layer on the first token or on the mean."""
+    return Head(
+        labels=0,
+        pooling=fields.choice("classifier_pooling", POOLINGS, default="cls"),
+        activation=fields.choice("classifier_activation", ACTIVATIONS, default="gelu"),
+        dense_norm=True,
+        **read_plain(fields, PLAIN_HEAD),
+    )
+
+
+def fields(config: Config, head: Head | None) -> dict[str, Any]:
+    """ModernBERT's fields from facts, in the older spelling, which all versions read."""
+    positions: Any = config.positions
+    said = write_plain(config, PLAIN) | {
+        "architectures": [ARCHITECTURE if head and head.labels else "ModernBertModel"],
+        "model_type": "modernbert",
+        "max_position_embeddings": positions.count,
+        "global_rope_theta": positions.base,
+        "local_rope_theta": positions.local_base,
+        "global_attn_every_n_layers": config.global_every,
+        "local_attention": 2 * (config.window or 0),
+        "hidden_activation": SPELLED[config.activation],
+        "mlp_bias": config.bias,
+    }
+    if head:
+        said |= write_plain(head, PLAIN_HEAD)
+        said |= {"classifier_pooling": head.pooling, "classifier_activation": SPELLED[head.activation]}
+    return said
+
+
+FAMILY = Family(
+    "modernbert", config, head, fields, RULES, new_head,
+    prefix="model.", bare=("head.", "classifier."), ignored=(r"decoder\..*",),
+)  # fmt: skip

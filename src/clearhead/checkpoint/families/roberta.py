@@ -1,0 +1,71 @@
+"""RoBERTa (Liu et al. 2019) as published: BERT with positions from padding id + 1 on and another head.
+
+XLM-RoBERTa (Conneau et al. 2020) and CamemBERT (Martin et al. 2020) share its code.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from clearhead.checkpoint.families import bert
+from clearhead.checkpoint.translate import OLD_NORMS, Family, Fields, has_classifier, label_count, same
+from clearhead.model.config import Config, Head, Learned
+
+RULES = (
+    same("classifier.dense.{p}", "head.dense.{p}"),
+    same("classifier.out_proj.{p}", "head.output.{p}"),
+    *bert.RULES,
+)
+
+
+def config(fields: Fields) -> Config:
+    """Facts from RoBERTa's fields: BERT's, but that the first position is the padding id + 1."""
+    rows, offset = fields("max_position_embeddings"), fields("pad_token_id", 1) + 1
+    facts = bert.config(fields)
+    return replace(facts, positions=Learned(rows - offset, offset), segments=fields("type_vocab_size", 2))
+
+
+def head(fields: Fields, names: set[str], *, architecture: str) -> Head | None:
+    """The published classification head. A body's pooler, which no published head uses, is left out."""
+    if has_classifier(fields, names, marker="classifier.out_proj.weight", architecture=architecture):
+        return replace(new_head(fields), labels=label_count(fields))
+    return None
+
+
+def new_head(fields: Fields) -> Head:
+    """Tanh of a layer on the first token, dropout before it as well."""
+    return Head(labels=0, drop_first=True, dropout=fields("classifier_dropout", None))
+
+
+def fields(config: Config, head: Head | None, *, model_type: str, stem: str) -> dict[str, Any]:
+    """RoBERTa's fields from facts."""
+    positions: Any = config.positions
+    return bert.fields(config, head) | {
+        "architectures": [f"{stem}ForSequenceClassification" if head and head.labels else f"{stem}Model"],
+        "model_type": model_type,
+        "max_position_embeddings": positions.count + positions.offset,
+        "pad_token_id": positions.offset - 1,
+    }
+
+
+def family(model_type: str, stem: str) -> Family:
+    """One of the families that share this code; `stem` begins its architectures' names."""
+    return Family(
+        model_type,
+        config,
+        partial(head, architecture=f"{stem}ForSequenceClassification"),
+        partial(fields, model_type=model_type, stem=stem),
+        RULES,
+        new_head,
+        prefix="roberta.",
+        bare=("classifier.",),
+        spellings=OLD_NORMS,
+        ignored=(r"embeddings\.position_ids", r"lm_head\..*", r"pooler\..*"),
+    )
+
+
+FAMILIES = (
+    family("roberta", "Roberta"),
+    family("xlm-roberta", "XLMRoberta"),
+    family("camembert", "Camembert"),
+)
