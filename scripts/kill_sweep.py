@@ -108,7 +108,9 @@ def sweep(work: Path, *, kills: int, seed: int, base: list[str]) -> None:
     chance = random.Random(seed)
     data = work / "reviews.csv"
     write_reviews(data)
-    whole, out = work / "whole", work / "killed"
+    whole, out = work / "whole" / "run", work / "killed" / "run"
+    whole.parent.mkdir()
+    out.parent.mkdir()
 
     def command(folder: Path) -> list[str]:
         return ["train", "classify", "--data", str(data), "--out", str(folder), *base, *SETTINGS]

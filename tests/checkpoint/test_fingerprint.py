@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ from clearhead.checkpoint.tensors import WEIGHTS
 from clearhead.errors import ClearheadError, FolderError
 from clearhead.model.config import Head, Pooling
 from clearhead.model.transformer import with_head
+from published_folders import build, descriptions
 from tiny import tiny_bert
 
 TEXTS = ["a good soup", "not very warm, and slow!", "fine"]
@@ -153,12 +155,12 @@ def bit(content, chance):
 def digit(content, chance):
     """Another digit where there is one: what stays valid is the hardest to see."""
     places = [place for place, byte in enumerate(content) if chr(byte).isdigit()]
-    content[chance.choice(places)] = ord(chance.choice("0123456789"))
+    content[chance.choice(places or [0])] = ord(chance.choice("0123456789"))
 
 
 def letter(content, chance):
     places = [place for place, byte in enumerate(content) if chr(byte).isalpha() and byte < 128]
-    content[chance.choice(places)] = ord(chance.choice("abcdefgABCDEF_."))
+    content[chance.choice(places or [0])] = ord(chance.choice("abcdefgABCDEF_."))
 
 
 def header(content, chance):
@@ -175,6 +177,8 @@ def longer(content, chance):
 
 def exchange(content, chance):
     """Two stretches of the file change places: nothing else does."""
+    if len(content) < 64:
+        return bit(content, chance)
     one, two = sorted(chance.sample(range(0, len(content) - 16, 8), 2))
     content[one : one + 8], content[two : two + 8] = content[two : two + 8], content[one : one + 8]
 
@@ -193,8 +197,10 @@ def everything(model):
     """All that a model is, as bytes and names."""
     weights = {name: tensor.numpy().tobytes() for name, tensor in model.loaded.network.state_dict().items()}
     encoded = [(encoding.ids, encoding.segments) for encoding in model.encode(TEXTS)]
-    said = model.predict(TEXTS) if model.task else model.embed(TEXTS).numpy().tobytes()
-    return weights, encoded, model.loaded.labels, said, model.config, model.loaded.network.head_facts
+    network = model.loaded.network
+    ids, segments = sample(network)
+    said = model.embed(TEXTS).numpy().tobytes(), answers(network, ids, segments=segments)
+    return weights, encoded, model.loaded.labels, model.loaded.problem, said, model.config, network.head_facts
 
 
 def damaged(whole, seed, *, at):
@@ -214,31 +220,44 @@ def damaged(whole, seed, *, at):
 
 
 def kinds(bert_folder, tmp_path):
-    """Folders that we wrote: BERT's, a body, our own."""
+    """Models of every kind that is written: BERT's with a head, a body, our own, and what is published."""
     yield ch.load(bert_folder)
     yield ch.load(tiny_bert(tmp_path / "body"))
     loaded = ch.load(bert_folder).loaded
     with_head(loaded.network, Head(3, Pooling.MEAN, dense=False), seed=0)
     yield ch.Model(replace(loaded))
+    for description in descriptions():
+        folder = build(description, tmp_path / description["repository"].replace("/", "--"))
+        with suppress(FolderError):  # refused as a whole; that is another test's business
+            yield ch.load(folder, allow_bin=True)
 
 
-@pytest.mark.parametrize(
-    "count", [8, pytest.param(200, marks=pytest.mark.slow)], ids=["few", "two hundred of each"]
-)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("count", [3, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_damaged_folder_is_refused_by_name_or_is_the_same_to_the_bit(bert_folder, tmp_path, count):
     at = tmp_path / "damaged"
     for number, model in enumerate(kinds(bert_folder, tmp_path)):
         whole = tmp_path / f"whole{number}"
         model.save(whole)
         right = everything(ch.load(whole))
-        refused = 0
         for seed in range(count):
-            what = damaged(whole, seed, at=at)
+            what = damaged(whole, 1000 * number + seed, at=at)
             try:
                 again = ch.load(at)
             except ClearheadError as error:
-                refused += 1
                 assert str(at) in str(error), f"{what}: {error}"  # noqa: PT017
             else:
-                assert everything(again) == right, f"{what} (seed {seed})"
-        assert refused > count / 2
+                assert everything(again) == right, f"{what} (model {number}, seed {seed})"
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("count", [3, pytest.param(60, marks=pytest.mark.slow)])
+def test_a_damaged_published_folder_is_never_a_traceback(tmp_path, count):
+    """Without a fingerprint another weight is just another weight; nothing but our errors may come."""
+    at = tmp_path / "damaged"
+    for number, description in enumerate(descriptions()):
+        whole = build(description, tmp_path / f"whole{number}")
+        for seed in range(count):
+            damaged(whole, 1000 * number + seed, at=at)
+            with suppress(ClearheadError):
+                everything(ch.load(at, allow_bin=True))

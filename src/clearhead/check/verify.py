@@ -14,7 +14,7 @@ from torch import Tensor
 
 from clearhead.check.finding import Finding, Verdict, judged
 from clearhead.check.samples import TEXTS, companies, random_encodings
-from clearhead.checkpoint.tensors import WEIGHTS
+from clearhead.checkpoint.tensors import INDEX, WEIGHTS
 from clearhead.infer.model import Model, load, packed
 from clearhead.model.context import Context
 from clearhead.model.kernels import explicit
@@ -272,7 +272,7 @@ def largest_gap(ones: list[Tensor], twos: list[Tensor]) -> float:
 def folder_of(model: Model) -> Iterator[Path]:
     """The folder a model was read from; a temporary one where there is none, or several files."""
     folder = model.loaded.folder
-    if folder and (folder / WEIGHTS).is_file():
+    if folder and any((folder / name).is_file() for name in (WEIGHTS, INDEX)):
         yield folder
         return
     with tempfile.TemporaryDirectory() as place:
