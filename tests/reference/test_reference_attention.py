@@ -24,6 +24,8 @@ from clearhead.reference import (
     self_attention,
     self_attention_by_vector,
     sinusoidal_positions,
+    softmax,
+    turned,
 )
 
 UNSCALED = [
@@ -192,3 +194,39 @@ def test_every_output_lies_between_the_smallest_and_largest_value(text):
 def test_a_value_too_many_is_refused():
     with pytest.raises(ValueError, match="zip"):
         route([np.ones((2, 1))] * 3, [0.5, 0.5])
+
+
+def test_rotary_positions_are_the_formula_of_2021():
+    """Su et al. 2021, equation 34, in the paper's own order of columns: pairs (0, 1), (2, 3), …"""
+    x = np.random.default_rng(2).normal(size=(5, 6))
+    expected = np.empty_like(x)
+    for m in range(5):
+        for i in range(3):
+            theta = 10000.0 ** (-2 * i / 6)
+            one, two = x[m, 2 * i], x[m, 2 * i + 1]
+            expected[m, 2 * i] = one * np.cos(m * theta) - two * np.sin(m * theta)
+            expected[m, 2 * i + 1] = two * np.cos(m * theta) + one * np.sin(m * theta)
+    order = [0, 2, 4, 1, 3, 5]
+    np.testing.assert_allclose(turned(x[:, order], base=10000.0), expected[:, order], rtol=0, atol=1e-13)
+
+
+def test_turning_keeps_lengths_and_the_first_vector_and_sees_distances_only():
+    query, key = np.random.default_rng(3).normal(size=(2, 8))
+    queries, keys = turned([query] * 20, base=50.0), turned([key] * 20, base=50.0)
+    np.testing.assert_array_equal(queries[0], query)
+    np.testing.assert_allclose((queries**2).sum(axis=1), (query**2).sum(), rtol=1e-13)
+    dot_products = queries @ keys.T
+    for shift in range(-19, 20):
+        diagonal = np.diagonal(dot_products, shift)
+        np.testing.assert_allclose(diagonal, diagonal[0], rtol=0, atol=1e-12)
+    assert np.abs(dot_products[0] - dot_products[0, 0]).max() > 0.1
+
+
+@pytest.mark.parametrize("window", [1, 3, 8, 9, 100])
+def test_a_window_is_the_attention_of_its_own_tokens_alone(window):
+    queries, keys = np.random.default_rng(4).normal(size=(2, 9, 4))
+    attention = attention_rows(queries, keys, window=window)
+    for i, query in enumerate(queries):
+        seen = [j for j in range(9) if abs(i - j) <= window]
+        np.testing.assert_allclose(attention[i, seen], softmax(keys[seen] @ query / 2.0), atol=1e-15)
+        assert not np.delete(attention[i], seen).any()

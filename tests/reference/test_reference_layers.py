@@ -13,6 +13,7 @@ from clearhead.reference import (
     Affine,
     batch_norm,
     feed_forward,
+    gated_feed_forward,
     gelu,
     gelu_tanh,
     layer_norm,
@@ -174,6 +175,15 @@ def test_feed_forward_treats_every_token_by_itself():
     together = feed_forward(x, expand, contract=contract)
     alone = [contract.weight @ relu(expand.weight @ token + expand.bias) + contract.bias for token in x]
     np.testing.assert_allclose(together, alone, atol=1e-13)
+
+
+def test_a_gated_feed_forward_is_one_layer_times_the_activation_of_the_other():
+    random = np.random.default_rng(5)
+    x, w, v, contract = (random.normal(size=shape) for shape in ((3, 4), (5, 4), (5, 4), (4, 5)))
+    expand = Affine(np.concatenate([w, v]), None)
+    expected = (gelu(x @ w.T) * (x @ v.T)) @ contract.T
+    found = gated_feed_forward(x, expand, contract=Affine(contract, None), activation=gelu)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
 
 
 def test_a_plain_layer_is_relu_of_beta_plus_omega_x():

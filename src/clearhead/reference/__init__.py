@@ -1,8 +1,8 @@
 """The equations as printed, in NumPy float64: layers, attention, and a whole encoder read from its folder.
 
 The idea: slow, short and plain enough to be compared with the printed page by eye, and exact enough (float64)
-to be the truth against which the fast model is checked. `read(folder)` reads config.json and
-model.safetensors on its own, so that a mistake in how the rest of the package reads a folder cannot hide
+to be the truth against which the fast model is checked. `read(folder)` reads config.json and the
+safetensors on its own, so that a mistake in how the rest of the package reads a folder cannot hide
 here.
 
 The border: NumPy, the standard library, safetensors and `clearhead.errors`. Never torch, never another
@@ -24,13 +24,23 @@ from clearhead.reference.attention import (
     scaled_dot_product_self_attention,
     self_attention,
     self_attention_by_vector,
+    turned,
 )
-from clearhead.reference.encoder import BlockFacts, BlockWeights, Embedding, Head, WholeModel, encoder_block
+from clearhead.reference.encoder import (
+    BlockFacts,
+    BlockWeights,
+    Embedding,
+    Head,
+    Sight,
+    WholeModel,
+    encoder_block,
+)
 from clearhead.reference.folder import read
 from clearhead.reference.layers import (
     Affine,
     batch_norm,
     feed_forward,
+    gated_feed_forward,
     gelu,
     gelu_tanh,
     layer_norm,
@@ -39,6 +49,7 @@ from clearhead.reference.layers import (
     relu,
     sinusoidal_positions,
     softmax,
+    tanh,
 )
 
 __all__ = [
@@ -49,6 +60,7 @@ __all__ = [
     "ColumnHead",
     "Embedding",
     "Head",
+    "Sight",
     "WholeModel",
     "attend",
     "attention_columns",
@@ -57,6 +69,7 @@ __all__ = [
     "batch_norm",
     "encoder_block",
     "feed_forward",
+    "gated_feed_forward",
     "gelu",
     "gelu_tanh",
     "layer_norm",
@@ -73,4 +86,6 @@ __all__ = [
     "self_attention_by_vector",
     "sinusoidal_positions",
     "softmax",
+    "tanh",
+    "turned",
 ]

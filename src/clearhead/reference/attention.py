@@ -174,8 +174,8 @@ def turned(x: ArrayLike, *, base: float) -> Array:
     tokens, pairs = real.shape
     speed = base ** (-np.arange(pairs) / pairs)
     angle = np.arange(tokens)[:, None] * speed
-    turned = (real + 1j * imaginary) * np.exp(1j * angle)
-    return np.concatenate([turned.real, turned.imag], axis=1)
+    product = (real + 1j * imaginary) * np.exp(1j * angle)
+    return np.concatenate([product.real, product.imag], axis=1)
 
 
 def attention_rows(queries: ArrayLike, keys: ArrayLike, *, window: int | None = None) -> Array:

@@ -100,7 +100,7 @@ class Embedding:
     [width, narrow], or None where narrow is the width. Token vectors are multiplied by `scale` before
     anything is added to them.
     Source: Vaswani et al. 2017, sections 3.4 and 3.5; Devlin et al. 2018, figure 2 (segments); Clark et al.
-    2020, section 3.2, with the published code's layer from narrow to width.
+    2020, sections 3.2 and 3.3 (narrow).
     """
 
     tokens: Array

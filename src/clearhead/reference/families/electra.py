@@ -24,8 +24,8 @@ def read_electra(path: Path, config: Mapping[str, Any]) -> WholeModel:
     """logits = out_proj(gelu(dense(first token's vector))): gelu, whatever the blocks use.
 
     The vectors of tokens, positions and segments are embedding_size wide and are normed so, and where that
-    is not hidden_size one linear layer widens them. Source: Clark et al. 2020, section 3.2, with the layer
-    and the head of the published code.
+    is not hidden_size one linear layer widens them. Source: Clark et al. 2020, sections 3.2 and 3.3, with the
+    head of the published code.
     """
     refuse_decoders(config)
     width = field(config, "hidden_size", kind=int)

@@ -18,8 +18,8 @@ def read_roberta(path: Path, config: Mapping[str, Any]) -> WholeModel:
     """BERT's body, whose positions start at row pad_token_id + 1; the classifier has its own dense layer.
 
     logits = out_proj(tanh(dense(first token's vector))). A pooler beside it is not used, and without a
-    classifier it is the head, as in BERT. Source: Liu et al. 2019, section 3, with the head and positions of
-    the published code.
+    classifier it is the head, as in BERT.
+    Source: Liu et al. 2019, section 2.2, with the head and positions of the published code.
     """
     refuse_decoders(config)
     width = field(config, "hidden_size", kind=int)
