@@ -118,14 +118,25 @@ def test_a_missing_local_base_is_the_published_default_and_null_is_the_global_on
     np.testing.assert_array_equal(null, read(tmp_path).logits([7, 8, 9]))
 
 
-def test_heads_over_tokens_are_left_out(tmp_path):
-    for kind in (ModernBertForMaskedLM, ModernBertForTokenClassification):
-        folder = tmp_path / kind.__name__
-        theirs = save(folder, kind)
-        ours = read(folder)
-        for ids in texts():
-            close(ours.hidden(ids), theirs.says(ids)[0])
-        assert ours.head is None
+def test_the_head_over_tokens_is_left_out(tmp_path):
+    theirs = save(tmp_path, ModernBertForTokenClassification)
+    ours = read(tmp_path)
+    for ids in texts():
+        close(ours.hidden(ids), theirs.says(ids)[0])
+    assert ours.head is None
+
+
+def test_a_language_model_ends_at_the_layer_that_a_classifier_begins_with(tmp_path):
+    theirs = save(tmp_path, ModernBertForMaskedLM)
+    ours = read(tmp_path)
+    for ids in texts():
+        hidden = theirs.says(ids)[0]
+        close(ours.hidden(ids), hidden)
+        with torch.no_grad():
+            first = theirs.model.head(torch.from_numpy(hidden[:1]))[0].numpy()
+        close(ours.pooled(ids), first)
+    with pytest.raises(FolderError, match="no classification head"):
+        ours.logits([5])
 
 
 def test_a_token_outside_all_windows_cannot_be_seen(tmp_path):

@@ -19,7 +19,7 @@ from clearhead.reference.families.published import activation, optional, over_to
 from clearhead.reference.layers import Array
 from clearhead.reference.stored import Shape, Tensors, affine, choice, field, possible, thirds, two
 
-IGNORED = ("decoder.",)  # the head over single tokens
+IGNORED = ("decoder.",)  # the last layer of the head over single tokens
 POOLINGS: dict[str, Pooling] = {"cls": "cls", "mean": "mean"}
 FULL, SLIDING = "full_attention", "sliding_attention"
 # Published defaults, and the names of the fields that version 4 of the published code wrote.
@@ -30,22 +30,23 @@ def read_modernbert(path: Path, config: Mapping[str, Any]) -> WholeModel:
     """logits = classifier(LN(gelu(dense(pooled)))), pooled from the first token or as the mean.
 
     Blocks that see the whole text turn by one base, those with a window by another; the first block's
-    attention has no norm of its own, since the embedding's stands right before it.
+    attention has no norm of its own, since the embedding's stands right before it. A language model's head
+    over tokens begins with the same layer and norm; without a classifier that is where pooled() ends.
     Source: Warner et al. 2024, section 2.1, with the head of the published code.
     """
     width = field(config, "hidden_size", kind=int)
     heads = paired_heads(width, field(config, "num_attention_heads", kind=int))
     tensors = Tensors(path, rename=lambda name: name.removeprefix("model."))
     shapes = modernbert_shapes(config)
-    ignored: tuple[str, ...] = IGNORED
-    classifier = "classifier.weight" in tensors and not over_tokens(config)
-    if classifier:
+    tagger = over_tokens(config)
+    classifier = "classifier.weight" in tensors and not tagger
+    dense = classifier or ("head.dense.weight" in tensors and not tagger)
+    if dense:
         shapes |= two("head.dense", width, width, bias=optional(config, "classifier_bias", default=False))
         shapes |= two("head.norm", width, bias=optional(config, "norm_bias", default=False))
+    if classifier:
         shapes |= two("classifier", tensors.shape("classifier.weight")[0], width)
-    else:
-        ignored = (*IGNORED, "head.", "classifier.")
-    arrays = tensors.take(shapes, ignored=ignored)
+    arrays = tensors.take(shapes, ignored=(*IGNORED, "head.", "classifier.") if tagger else IGNORED)
     return WholeModel(
         name=str(path),
         facts=BlockFacts(
@@ -70,9 +71,9 @@ def read_modernbert(path: Path, config: Mapping[str, Any]) -> WholeModel:
             dense=affine(arrays, "head.dense"),
             activation=activation(config, "classifier_activation"),
             norm=affine(arrays, "head.norm"),
-            output=affine(arrays, "classifier"),
+            output=possible(arrays, "classifier"),
         )
-        if classifier
+        if dense
         else None,
         sights=sights(config),
     )
