@@ -9,7 +9,7 @@ from jaxtyping import install_import_hook
 SHAPED = [
     "model." + name for name in "attention block context heads kernels layout positions transformer".split()
 ]
-SHAPED.append("tasks.classify")
+SHAPED += ["tasks.classify", "tasks.several", "tasks.regress"]
 
 # Shapes are types at the boundary of these folders; here, and only here, they are checked while running.
 install_import_hook([f"clearhead.{name}" for name in SHAPED], "beartype.beartype")

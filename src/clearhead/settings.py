@@ -13,6 +13,8 @@ Long = Literal["truncate", "error"]
 Empty = Literal["error", "skip"]
 Format = Literal["csv", "tsv", "jsonl", "text"]
 Kind = Literal["bpe", "wordpiece"]
+Measures = Literal["accuracy", "macro_f1", "micro_f1", "pearson", "spearman", "loss"]
+Problems = Literal["single", "multi", "regression"]
 
 
 def option(default: Any, help: str) -> Any:
@@ -40,12 +42,18 @@ class Reading:
     """How a file of texts is read."""
 
     text_column: str | None = option(None, "column of the texts; else text, sentence or review")
+    pair_column: str | None = option(None, "column of the second text, where a row holds a pair of texts")
     label_column: str | None = option(None, "column of the labels; else label or sentiment")
+    label_separator: str = option("|", "what separates labels in a cell, where a text may have several")
     format: Format | None = option(None, "format of the file, where its name does not tell")
     empty: Empty = option("error", "what to do with a text that is empty or only white space")
     long: Long = option(
         "truncate", "what to do with a text longer than the model takes; truncating is reported"
     )
+
+    def reading(self) -> dict[str, Any]:
+        """These options alone, of settings that have others too."""
+        return {item.name: getattr(self, item.name) for item in fields(Reading)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +82,9 @@ class Learning:
     validation: str | None = option(
         None, "file to choose the best model by; else a tenth of the data, by seed"
     )
+    problem: Problems | None = option(
+        None, "one label a text, several, or a number (regression); else several where labels are JSON lists"
+    )
     pooling: Literal["cls", "mean", "max"] | None = option(
         None, "how a text becomes one vector; else as the family is published"
     )
@@ -90,7 +101,9 @@ class Learning:
     dropout: float | None = option(
         None, "share of numbers dropped in training; else as the model's config says"
     )
-    metric: Literal["accuracy", "macro_f1", "loss"] = option("accuracy", "what the best model is chosen by")
+    metric: Measures | None = option(
+        None, "what the best model is chosen by; else accuracy, micro_f1 (several labels), loss (regression)"
+    )
     eval_steps: int | None = option(None, "evaluate every so many steps; else after each epoch")
     save_steps: int = option(500, "save the state every so many steps, to go on with --resume")
     seed: int = option(0, "the same seed gives the same run")

@@ -6,7 +6,8 @@ from math import exp, sin
 import numpy as np
 import pytest
 
-from clearhead.explain.report import Answer, Mistake, Report
+from clearhead.explain.mistakes import Mistake
+from clearhead.explain.report import Answer, Report
 from clearhead.tasks.scores import measure
 
 SENTIMENT = ("negative", "positive")

@@ -4,7 +4,8 @@ from math import inf, nan
 
 import pytest
 
-from clearhead.explain.tables import class_rows, compared, confused_pairs, matrix
+from clearhead.explain.summary import compared
+from clearhead.explain.tables import class_rows, confused_pairs, matrix
 from clearhead.explain.wording import (
     against,
     decimal,

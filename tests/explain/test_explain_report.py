@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from clearhead.data.rows import Row
-from clearhead.explain.report import Answer, Mistake, Report, most_confident_mistakes, page, write_report
+from clearhead.explain.mistakes import Mistake, most_confident_mistakes
+from clearhead.explain.report import Answer, Report, page, write_report
 from clearhead.tasks.classify import Result
 
 CHROMIUM = "/usr/bin/chromium"

@@ -265,7 +265,9 @@ def test_an_unknown_option_or_task_is_named_with_the_nearest():
         ch.train("classify", data="x")
     with pytest.raises(SettingError, match="unknown task 'sing'; known: classify"):
         ch.train("sing", data="x", out="y")
-    with pytest.raises(SettingError, match="--metric 'best' is not one of accuracy, macro_f1, loss"):
+    with pytest.raises(
+        SettingError, match="--metric 'best' is not one of accuracy, macro_f1, micro_f1, pearson"
+    ):
         ch.train("classify", data="x", out="y", metric="best")
     with pytest.raises(SettingError, match="--epochs 0 must be at least 1"):
         ch.train("classify", data="x", out="y", epochs=0)

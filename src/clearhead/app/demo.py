@@ -22,6 +22,8 @@ from clearhead.learn.place import SETTINGS
 from clearhead.learn.run import Run
 from clearhead.settings import Asking, Training
 from clearhead.tasks.baseline import NAME, baseline
+from clearhead.tasks.classify import Result
+from clearhead.tasks.scores import Metrics
 
 # Prince, Understanding Deep Learning, section 12.1: the passage that motivates the transformer.
 PASSAGE = (
@@ -69,21 +71,21 @@ def run_demo(out: str, *, offline: bool) -> None:
     watch.training(run)
     model = load(out)
     evaluation = evaluate_rows(model, read_rows(test_file), settings=Asking())
-    show.score_tables(evaluation.metrics)
+    scores = evaluation.metrics
+    assert isinstance(scores, Metrics)
+    show.score_tables(scores)
     other = None
     try:
         other = baseline(training, held_out, labels=model.loaded.labels)
-        points = 100 * (evaluation.metrics.accuracy - other.accuracy)
+        points = 100 * (scores.accuracy - other.accuracy)
         side = "above" if points >= 0 else "below"
-        show.out.print(
-            f"held-out accuracy {show.percent(evaluation.metrics.accuracy)}, {abs(points):.1f} points {side}"
-        )
+        show.out.print(f"held-out accuracy {show.percent(scores.accuracy)}, {abs(points):.1f} points {side}")
         show.out.print(f"{NAME} ({show.percent(other.accuracy)})")
         if offline:
             show.say("a model made from nothing learns from these few texts alone; `clearhead demo` starts")
             show.say("from one that has read a great deal, which is what lifts it above counting words")
     except MissingExtra as missing:
-        show.out.print(f"held-out accuracy {show.percent(evaluation.metrics.accuracy)}")
+        show.out.print(f"held-out accuracy {show.percent(scores.accuracy)}")
         show.say(f"no comparison: {missing}")
 
     show.out.print(f"a passage, sentence by sentence ({SOURCE}):")
@@ -93,6 +95,7 @@ def run_demo(out: str, *, offline: bool) -> None:
     answers = tuple(
         Answer(text=text, label=str(result.label), score=result.score or 0.0)
         for text, result in zip(PASSAGE, results, strict=True)
+        if isinstance(result, Result)
     )
     steps = next_steps(out, test_file)
     extras = Extras(

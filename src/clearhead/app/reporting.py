@@ -5,12 +5,14 @@ from pathlib import Path
 
 from clearhead.app.machine import machine
 from clearhead.app.show import span
-from clearhead.explain.report import Answer, Report, most_confident_mistakes, write_report
+from clearhead.explain.mistakes import most_confident_mistakes
+from clearhead.explain.report import Answer, Report, write_report
 from clearhead.infer.evaluate import Evaluation
 from clearhead.infer.model import Model
 from clearhead.learn.place import REPORT, read_log
 from clearhead.learn.run import Run
-from clearhead.tasks.scores import Metrics
+from clearhead.model.config import Problem
+from clearhead.tasks.task import Scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +22,7 @@ class Extras:
     title: str
     subtitle: str
     metrics_of: str
-    baseline: Metrics | None = None
+    baseline: Scores | None = None
     baseline_name: str = ""
     answers: tuple[Answer, ...] = ()
     answers_source: str | None = None
@@ -92,9 +94,11 @@ def report_of_run(run: Run) -> Path:
         ("Evaluate it on texts it has never met", f"clearhead evaluate {run.out} --data test.csv"),
         ("Check its promises on this machine", f"clearhead verify {run.out}"),
     )
+    numbers = run.task.problem is Problem.REGRESSION
+    kind = "a number for each text" if numbers else f"{len(run.labels)} labels"
     extras = Extras(
         title=f"{run.out.name}: text classification",
-        subtitle=f"{run.settings.data}, {len(run.labels)} labels",
+        subtitle=f"{run.settings.data}, {kind}",
         metrics_of=f"{len(run.validation):,} validation texts ({chosen})",
         next_steps=steps,
     )

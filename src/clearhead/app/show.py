@@ -19,7 +19,12 @@ from clearhead.infer.evaluate import Evaluation
 from clearhead.model.config import Learned, Positions, Relative, Rotary, Sinusoidal
 from clearhead.settings import Opening
 from clearhead.tasks.classify import Result
+from clearhead.tasks.regress import NumberResult
 from clearhead.tasks.scores import Metrics
+from clearhead.tasks.scores_numbers import NumberMetrics
+from clearhead.tasks.scores_several import SeveralMetrics
+from clearhead.tasks.several import SeveralResult
+from clearhead.tasks.task import Answer, Scores
 
 
 class Pipe(Console):
@@ -68,13 +73,28 @@ def evaluation(found: Evaluation, *, as_json: bool) -> None:
     score_tables(metrics)
 
 
-def score_tables(metrics: Metrics) -> None:
+def score_tables(metrics: Scores) -> None:
     """Scores for a terminal."""
-    auroc = "undefined" if metrics.auroc is None else f"{metrics.auroc:.3f}"
-    out.print(
-        f"{metrics.texts:,} texts: accuracy {percent(metrics.accuracy)}, macro F1 {metrics.macro_f1:.3f}, "
-        f"loss {metrics.loss:.3f}, MCC {metrics.matthews_correlation:.3f}, AUROC {auroc}"
-    )
+    texts = f"{metrics.texts:,} texts"
+    match metrics:
+        case NumberMetrics():
+            shown = {name: decimal(getattr(metrics, name)) for name in ("pearson", "spearman", "r2")}
+            out.print(
+                f"{texts}: mean absolute error {metrics.mae:.3f}, mean squared error {metrics.mse:.3f}, "
+                "Pearson {pearson}, Spearman {spearman}, R² {r2}".format(**shown)
+            )
+            return
+        case SeveralMetrics():
+            out.print(
+                f"{texts}: all labels right {percent(metrics.accuracy)}, micro F1 {metrics.micro_f1:.3f}, "
+                f"macro F1 {metrics.macro_f1:.3f}, loss {metrics.loss:.3f}, AUROC {decimal(metrics.auroc)}"
+            )
+        case Metrics():
+            out.print(
+                f"{texts}: accuracy {percent(metrics.accuracy)}, macro F1 {metrics.macro_f1:.3f}, "
+                f"loss {metrics.loss:.3f}, MCC {metrics.matthews_correlation:.3f}, "
+                f"AUROC {decimal(metrics.auroc)}"
+            )
     table = Table("label", "precision", "recall", "F1", "texts")
     for score in metrics.classes:
         numbers = [f"{number:.3f}" for number in (score.precision, score.recall, score.f1)]
@@ -82,7 +102,7 @@ def score_tables(metrics: Metrics) -> None:
     for column in table.columns[1:]:
         column.justify = "right"
     out.print(table)
-    if len(metrics.classes) <= 12:
+    if isinstance(metrics, Metrics) and len(metrics.classes) <= 12:
         labels = [score.label for score in metrics.classes]
         matrix = Table("right ↓  predicted →", *(Column(Text(label), justify="right") for label in labels))
         for label, row in zip(labels, metrics.confusion, strict=True):
@@ -90,25 +110,43 @@ def score_tables(metrics: Metrics) -> None:
         out.print(matrix)
 
 
-def results(found: Sequence[tuple[Row, Result]], *, as_json: bool) -> None:
+def results(found: Sequence[tuple[Row, Answer]], *, as_json: bool) -> None:
     """One result a text: a JSON line, or a row of a table."""
     if plain(as_json):
         for row, result in found:
-            emit({"text": row.text, **asdict(result)})
+            pair = {} if row.pair is None else {"pair": row.pair}
+            emit({"text": row.text, **pair, **asdict(result)})
     else:
         result_table(found)
     if cut := sum(result.dropped > 0 for _, result in found):
         say(f"note: longer than the model takes, and cut (see dropped): {cut} of {len(found)} texts")
 
 
-def result_table(found: Sequence[tuple[Row, Result]]) -> None:
+def result_table(found: Sequence[tuple[Row, Answer]]) -> None:
     """Results for a terminal."""
-    table = Table("label", Column("score", justify="right"), "text")
+    table = Table("answer", Column("score", justify="right"), "text")
     for row, result in found:
-        score = "" if result.score is None else percent(result.score)
-        short = " ".join(row.text.split())
-        table.add_row(Text(result.label or "(skipped)"), score, Text(short[:300]))
+        text = row.text if row.pair is None else f"{row.text} | {row.pair}"
+        table.add_row(*map(Text, worded(result)), Text(" ".join(text.split())[:300]))
     out.print(table)
+
+
+def worded(result: Answer) -> tuple[str, str]:
+    """An answer, and its probability where it has one."""
+    match result:
+        case Result(label=str(label), score=score):
+            return label, percent(score or 0.0)
+        case SeveralResult(labels=tuple(labels), scores=scores):
+            return ", ".join(f"{label} {percent(scores[label])}" for label in labels) or "none", ""
+        case NumberResult(value=float(value)):
+            return f"{value:.3f}", ""
+        case _:
+            return "(skipped)", ""
+
+
+def decimal(value: float | None) -> str:
+    """A score with three decimals."""
+    return "undefined" if value is None else f"{value:.3f}"
 
 
 def percent(score: float) -> str:

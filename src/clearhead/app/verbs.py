@@ -95,8 +95,7 @@ def rows_of(path: str, settings: Asking) -> list[Any]:
     """The rows of a file to predict; labels are kept where there are some."""
     from clearhead.data.rows import read_rows
 
-    names: dict[str, Any] = {"text_column": settings.text_column, "label_column": settings.label_column}
-    return read_rows(path, **names, labelled=False, format=settings.format, empty=settings.empty)
+    return read_rows(path, labelled=False, **settings.reading())
 
 
 def texts_as_rows(texts: list[str], settings: Asking) -> list[Any]:

@@ -9,9 +9,13 @@ from typing import Any
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from clearhead.app.show import emit, err, percent, plain, say, span
+from clearhead.app.show import decimal, emit, err, percent, plain, say, span
 from clearhead.learn.run import Run
+from clearhead.model.config import Problem
 from clearhead.tasks.scores import Metrics
+from clearhead.tasks.scores_numbers import NumberMetrics
+from clearhead.tasks.scores_several import SeveralMetrics
+from clearhead.tasks.task import Scores
 
 
 def training(run: Run) -> None:
@@ -20,7 +24,7 @@ def training(run: Run) -> None:
     say(
         f"{len(run.training):,} texts to learn from ({tokens:,} tokens), "
         f"{len(run.validation):,} to choose by; "
-        f"labels: {', '.join(run.labels[:8])}{' …' if len(run.labels) > 8 else ''}"
+        f"{learned(run)}"
     )
     for note in run.notes:
         say(f"note: {note}")
@@ -52,6 +56,14 @@ def training(run: Run) -> None:
                 say(f"step {step.number}/{steps}: loss {loss:.3f}, about {span(progress.remaining)} left")
 
 
+def learned(run: Run) -> str:
+    """What the outputs of the model will be."""
+    if run.task.problem is Problem.REGRESSION:
+        return "each with a number"
+    several = ", any number for a text" if run.task.problem is Problem.MULTI else ""
+    return f"labels: {', '.join(run.labels[:8])}{' …' if len(run.labels) > 8 else ''}{several}"
+
+
 @contextmanager
 def stopping(run: Run) -> Iterator[None]:
     """The first Ctrl-C stops after the running step, with the state saved; the second stops at once."""
@@ -68,9 +80,15 @@ def stopping(run: Run) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def brief(metrics: Metrics) -> str:
+def brief(metrics: Scores) -> str:
     """The scores on one line."""
-    scores = f"accuracy {percent(metrics.accuracy)}, macro F1 {metrics.macro_f1:.3f}"
+    match metrics:
+        case Metrics():
+            scores = f"accuracy {percent(metrics.accuracy)}, macro F1 {metrics.macro_f1:.3f}"
+        case SeveralMetrics():
+            scores = f"micro F1 {metrics.micro_f1:.3f}, macro F1 {metrics.macro_f1:.3f}"
+        case NumberMetrics():
+            scores = f"mean absolute error {metrics.mae:.3f}, Pearson {decimal(metrics.pearson)}"
     return f"validation loss {metrics.loss:.3f}, {scores}"
 
 

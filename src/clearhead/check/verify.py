@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.check.finding import Finding, Verdict, judged
 from clearhead.check.samples import TEXTS, companies, random_encodings
+from clearhead.check.words import answered, cut, follows, said
 from clearhead.checkpoint.tensors import INDEX, WEIGHTS
 from clearhead.infer.model import Model, load, packed
 from clearhead.model.context import Context
@@ -136,11 +136,12 @@ def served(model: Model) -> Iterator[Finding]:
     for text, result in zip(given, results, strict=False):
         encoding = model.tokenizer.encode([text])[0]
         ids, segments, dropped = cut(encoding, limit, side=model.tokenizer.truncation_side)
-        scores = said(whole.logits(ids, segments), table)
-        right = scores.keys() == result.scores.keys() and dropped == result.dropped
-        right = right and all(abs(scores[label] - result.scores[label]) < NEAR for label in scores)
-        best = max(result.scores.values())
-        wrong += not right or result.score != best or result.scores[str(result.label)] != best
+        scores = said(whole.logits(ids, segments), table, problem=model.loaded.problem)
+        found = answered(result, table)
+        right = scores.keys() == found.keys() and dropped == result.dropped
+        # A number has no scale of its own, as a probability has.
+        right = right and all(abs(scores[k] - found[k]) < NEAR * max(1, abs(scores[k])) for k in scores)
+        wrong += not (right and follows(result))
     yield judged(
         RIGHT,
         "predict answers what the equations answer, label by label (float32, within 2e-5)",
@@ -148,23 +149,6 @@ def served(model: Model) -> Iterator[Finding]:
         figure=f"{len(given) - wrong} of {len(given)} texts, {sum(r.dropped > 0 for r in results)} cut",
         hint="between the texts and the equations something is lost, swapped or cut wrongly",
     )
-
-
-def cut(encoding: Encoding, limit: int, *, side: str) -> tuple[list[int], list[int], int]:
-    """A whole text cut to the limit as documented: content goes from one side, control tokens stay."""
-    control = [place for place, special in enumerate(encoding.special) if special]
-    content = [place for place, special in enumerate(encoding.special) if not special]
-    dropped = max(0, len(encoding.ids) - limit)
-    stays = content[dropped:] if side == "left" else content[: len(content) - dropped]
-    kept = sorted(control + stays)
-    ids, segments = ([row[place] for place in kept] for row in (encoding.ids, encoding.segments))
-    return ids, segments, dropped
-
-
-def said(logits: NDArray[np.float64], table: dict[str, str]) -> dict[str, float]:
-    """Probabilities by label, with the folder's own table of labels."""
-    shares = np.exp(logits - logits.max())
-    return {table[str(number)]: float(share) for number, share in enumerate(shares / shares.sum())}
 
 
 def keeping(model: Model) -> Iterator[Finding]:

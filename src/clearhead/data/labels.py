@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from math import isfinite
 
 from clearhead.data.rows import Row
 from clearhead.data.wording import listed, place, short
@@ -15,16 +16,19 @@ def label_names(rows: Sequence[Row]) -> tuple[str, ...]:
     """Name each class once: in order of number if all names are integers, else in order of code points.
 
     The order depends on nothing but the set of names, so a class keeps its place however the rows are
-    shuffled. DataError if a row has no label, or if all rows have the same one.
+    shuffled. DataError if a row has no label, or if all rows have the same one; of rows that may have several
+    labels, if none has any.
     """
-    names = {_label(row) for row in rows}
+    names = {name for row in rows for name in _labels(row)}
     if all(_INTEGER.fullmatch(name) for name in names):
         ordered = sorted(names, key=lambda name: (int(name), name))
     else:
         ordered = sorted(names)
-    if not ordered:
+    if not rows:
         raise DataError("there are no rows to take the names of classes from; give at least two")
-    if len(ordered) == 1:
+    if not ordered:
+        raise DataError(f"{rows[0].file}: no row has a label; give some rows at least one")
+    if len(ordered) == 1 and rows[0].labels is None:
         every = f"every row has the label {short(repr(ordered[0]))}"
         raise DataError(f"{rows[0].file}: {every}; give rows of at least two classes")
     return tuple(ordered)
@@ -34,7 +38,9 @@ def check_known(rows: Iterable[Row], names: Sequence[str]) -> None:
     """DataError, with file, row and label, at the first row whose label is not one of `names`."""
     known = set(names)
     for row in rows:
-        if (label := _label(row)) not in known:
+        for label in _labels(row):
+            if label in known:
+                continue
             folded = {name.casefold(): name for name in names}
             close = get_close_matches(label.casefold(), folded, n=1)
             guess = f" (did you mean {folded[close[0]]!r}?)" if close else ""
@@ -42,7 +48,24 @@ def check_known(rows: Iterable[Row], names: Sequence[str]) -> None:
             raise DataError(f"{place(row.file, row.row)}: {found}; known are {listed(names)}")
 
 
-def _label(row: Row) -> str:
+def numbers(rows: Iterable[Row]) -> list[float]:
+    """The label of each row as a number; DataError, with file, row and label, at the first that is none."""
+    found = []
+    for row in rows:
+        label = _labels(row)[0]
+        try:
+            value = float(label.replace("_", "?"))  # Python would read 1_0 as 10
+        except ValueError:
+            value = float("nan")
+        if not isfinite(value):
+            said = f"the label {short(repr(label))} is not a finite number"
+            fix = "write one such as -1.5, or leave --problem regression out"
+            raise DataError(f"{place(row.file, row.row)}: {said}; {fix}")
+        found.append(value)
+    return found
+
+
+def _labels(row: Row) -> tuple[str, ...]:
     if row.label is None:
         raise DataError(f"{place(row.file, row.row)}: holds no label; write one, or take the row out")
-    return row.label
+    return row.names

@@ -5,10 +5,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from clearhead.data.read import Record, records, separator_hint
 from clearhead.data.wording import listed, place, short
 from clearhead.errors import DataError, SettingError
+from clearhead.settings import Reading, flag, made
 
 TEXT_COLUMNS = ("text", "sentence", "review")
 LABEL_COLUMNS = ("label", "sentiment")
@@ -20,6 +22,8 @@ class Row:
 
     `text` is exactly as in the file. `label` is a name, also where the file holds a number or a boolean; None
     if the row has none. `extra` holds the other columns, with numbers and nested values in their JSON form.
+    `labels` are the names of a row that may have several, each once, in order of code points; `label` is then
+    all of them, joined by `|`. `pair` is the second text where a row holds a pair.
     """
 
     text: str
@@ -27,60 +31,128 @@ class Row:
     file: str
     row: int
     extra: dict[str, str]
+    labels: tuple[str, ...] | None = None
+    pair: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All its labels: none, one, or where it may have several, each of them."""
+        if self.labels is not None:
+            return self.labels
+        return () if self.label is None else (self.label,)
+
+    @property
+    def asked(self) -> str | tuple[str, str]:
+        """What a model is asked about: the text, or the pair."""
+        return self.text if self.pair is None else (self.text, self.pair)
+
+    @property
+    def blank(self) -> bool:
+        """Whether the text, or one of the pair, is nothing but white space."""
+        return not self.text.strip() or (self.pair is not None and not self.pair.strip())
 
 
 def read_rows(
-    path: str | Path,
-    *,
-    text_column: str | None = None,
-    label_column: str | None = None,
-    labelled: bool = True,
-    format: str | None = None,
-    empty: str = "error",
+    path: str | Path, *, labelled: bool = True, several: bool | None = False, **options: Any
 ) -> list[Row]:
-    """Read a file's rows, in its order; `path` and `format` are those of `records`.
+    """Read a file's rows, in its order; `path` is that of `records`, the options those of `Reading`.
 
     Columns are found by name, whatever the case: `text_column`, or the one of `TEXT_COLUMNS` which is there;
-    the label likewise. The first row of a JSONL file decides for all. With `labelled` every row must have a
-    label (training, evaluation); without, a label is taken where there is one (prediction). A label loses the
-    space around it; JSON's 1 is the name "1", 1.0 "1.0", true "true". Only JSON's null is a missing value.
+    the label likewise; a second text only by `pair_column`. The first row of a JSONL file decides for all.
+    With `labelled` every row must have a label (training, evaluation); without, a label is taken where there
+    is one (prediction). A label loses the space around it; JSON's 1 is the name "1", 1.0 "1.0", true "true".
+    Only JSON's null is a missing value.
+
+    With `several`, a row may have any number of labels: a list in JSONL, else a cell in which
+    `label_separator` separates them and an empty one means none. None: so it is if the first row's label is a
+    list, and then every label must be one.
 
     `empty` says what happens to a text of nothing but white space: "error" refuses it; "skip" leaves its row
     out if `labelled`, and otherwise keeps it, so that predictions still answer the file's rows one for one.
 
     DataError, with file, row, column and fix, for a file which cannot be used; SettingError for an unknown
-    `format` or `empty`, or when both columns are the same.
+    `format` or `empty`, or when two of the columns are the same.
     """
-    if empty not in ("error", "skip"):
-        raise SettingError(f"--empty {empty} is not known; use error or skip")
-    if text_column is not None and text_column == label_column:
-        raise SettingError(f"--text-column and --label-column are both {text_column!r}; name two columns")
-    found = records(path, format=format)
+    reading: Reading = made(Reading, options)
+    if reading.empty not in ("error", "skip"):
+        raise SettingError(f"--empty {reading.empty} is not known; use error or skip")
+    if not reading.label_separator:
+        raise SettingError("--label-separator is empty; give what stands between labels, such as ,")
+    _check_columns(reading)
+    found = records(path, format=reading.format)
     first = next(found)
-    text_name = _column(first, text_column, usual=TEXT_COLUMNS, role="text", taken=label_column)
-    label_name = None
-    label_asked = labelled or label_column is not None
-    if label_asked or len(_named(_others(first, text_name), LABEL_COLUMNS)) == 1:
-        label_name = _column(first, label_column, usual=LABEL_COLUMNS, role="label", taken=text_name)
+    columns = _Columns.of(first, reading, labelled=labelled)
+    split_at: str | None = reading.label_separator if several else None
+    if several is None:
+        several = columns.label is not None and isinstance(first.values.get(columns.label), list)
     rows = []
     for record in chain([first], found):
-        text = _text(record, text_name)
-        if not text.strip():
-            if empty == "error":
-                where = place(record.file, record.row, column=text_name)
+        row = columns.row(record, several=several, split_at=split_at)
+        if row.blank:
+            if reading.empty == "error":
+                column = columns.text if not row.text.strip() else columns.pair
+                where = place(record.file, record.row, column=column)
                 raise DataError(f"{where}: holds no text; write one, or go on without it with --empty skip")
             if labelled:
                 continue
-        label = None if label_name is None else _label(record, label_name, asked=label_asked)
-        if label is None and labelled:
-            where = place(record.file, record.row, column=label_name)
+        if row.label is None and labelled:
+            where = place(record.file, record.row, column=columns.label)
             raise DataError(f"{where}: holds no label; write one, or take the row out")
-        rest = {name: _name(record.values[name]) for name in record.values if record.values[name] is not None}
-        extra = {name: value for name, value in rest.items() if name not in (text_name, label_name)}
-        rows.append(Row(text, label, record.file, record.row, extra))
+        rows.append(row)
     if not rows:
-        raise DataError(f"{first.file}: holds no rows with text in column {text_name!r}; write at least one")
+        raise DataError(
+            f"{first.file}: holds no rows with text in column {columns.text!r}; write at least one"
+        )
     return rows
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Which columns are what; `asked` where the label's column must be usable."""
+
+    text: str
+    pair: str | None
+    label: str | None
+    asked: bool
+
+    @classmethod
+    def of(cls, first: Record, reading: Reading, *, labelled: bool) -> "_Columns":
+        """Found by the names in the first record."""
+        taken = {reading.label_column, reading.pair_column}
+        text = _column(first, reading.text_column, usual=TEXT_COLUMNS, role="text", taken=taken)
+        pair = label = None
+        if reading.pair_column is not None:
+            pair = _column(first, reading.pair_column, usual=(), role="pair", taken={text})
+        asked = labelled or reading.label_column is not None
+        taken = {text, pair}
+        if asked or len(_named(_others(first, taken), LABEL_COLUMNS)) == 1:
+            label = _column(first, reading.label_column, usual=LABEL_COLUMNS, role="label", taken=taken)
+        return cls(text, pair, label, asked)
+
+    def row(self, record: Record, *, several: bool, split_at: str | None) -> Row:
+        """A record as a row, blank texts and missing labels included."""
+        text = _text(record, self.text)
+        pair = None if self.pair is None else _text(record, self.pair)
+        label = labels = None
+        if self.label is not None and several:
+            labels = _labels(record, self.label, split_at=split_at, asked=self.asked)
+            label = None if labels is None else "|".join(labels)
+        elif self.label is not None:
+            label = _label(record, self.label, asked=self.asked)
+        rest = {name: _name(value) for name, value in record.values.items() if value is not None}
+        ours = (self.text, self.pair, self.label)
+        extra = {name: value for name, value in rest.items() if name not in ours}
+        return Row(text, label, record.file, record.row, extra, labels, pair)
+
+
+def _check_columns(reading: Reading) -> None:
+    """Two roles cannot have one column."""
+    names = ("text_column", "pair_column", "label_column")
+    for number, one in enumerate(names):
+        for other in names[number + 1 :]:
+            value = getattr(reading, one)
+            if value is not None and value == getattr(reading, other):
+                raise SettingError(f"{flag(one)} and {flag(other)} are both {value!r}; name two columns")
 
 
 def read_texts(
@@ -92,15 +164,15 @@ def read_texts(
     """
     found = records(path, format=format)
     first = next(found)
-    name = _column(first, text_column, usual=TEXT_COLUMNS, role="text", taken=None)
+    name = _column(first, text_column, usual=TEXT_COLUMNS, role="text", taken=set())
     for record in chain([first], found):
         yield _text(record, name)
 
 
 def _column(
-    record: Record, given: str | None, *, usual: tuple[str, ...], role: str, taken: str | None
+    record: Record, given: str | None, *, usual: tuple[str, ...], role: str, taken: set[str | None]
 ) -> str:
-    """Choose the column for a role by the names in the first record; `taken` is the other role's."""
+    """Choose the column for a role by the names in the first record; `taken` are the other roles'."""
     columns = _others(record, taken)
     if given is not None and given in columns:
         return given  # also where another name differs in nothing but case
@@ -108,23 +180,23 @@ def _column(
     found = _named(columns, wanted)
     if len(found) == 1:
         return found[0]
-    flag = f"--{role}-column"
+    how = f"--{role}-column"
     if found:
-        raise DataError(f"{record.file}: {listed(found)} could each be the {role}; choose one with {flag}")
+        raise DataError(f"{record.file}: {listed(found)} could each be the {role}; choose one with {how}")
     if hint := separator_hint(list(record.values)):
         fix = hint
     elif role == "label" and list(record.values) == ["text"]:
         fix = "plain text holds no labels; where it is a table, say so with --format csv, tsv or jsonl"
     elif columns:
-        fix = f"choose one with {flag} (the first line of a CSV or TSV file holds the names)"
+        fix = f"choose one with {how} (the first line of a CSV or TSV file holds the names)"
     else:
         fix = f"give a file which has a {role} in each row (CSV, TSV or JSONL)"
     looked = " or ".join(repr(name) for name in wanted)
     raise DataError(f"{record.file}: no column {looked}; found {listed(record.values) or 'none'}; {fix}")
 
 
-def _others(record: Record, taken: str | None) -> list[str]:
-    return [name for name in record.values if name != taken]
+def _others(record: Record, taken: set[str | None]) -> list[str]:
+    return [name for name in record.values if name not in taken]
 
 
 def _named(columns: Iterable[str], wanted: Iterable[str]) -> list[str]:
@@ -150,6 +222,27 @@ def _label(record: Record, column: str, *, asked: bool) -> str | None:
     if value is None or isinstance(value, list | dict):
         return None
     return _name(value).strip() or None
+
+
+def _labels(record: Record, column: str, *, split_at: str | None, asked: bool) -> tuple[str, ...] | None:
+    """The labels of a row that may have several; None if its label is missing."""
+    value = record.values.get(column)
+    parts: list[object] | None = value if isinstance(value, list) else None
+    if isinstance(value, str) and split_at is not None:
+        parts = [part for part in value.split(split_at) if part.strip()]
+    elif value is not None and parts is None and not isinstance(value, dict) and split_at is not None:
+        parts = [value]  # JSON's 1 and true
+    if parts is not None and all(isinstance(part, str | int | float) for part in parts):
+        names = {_name(part).strip() for part in parts}
+        if "" not in names:
+            return tuple(sorted(names))
+    if value is None or not asked:
+        return None
+    where = place(record.file, record.row, column=column)
+    if parts is None and not isinstance(value, dict):
+        said = f"{short(_name(value))} is one label, and the first row holds a list of labels"
+        raise DataError(f"{where}: {said}; write a list in each row, or say --problem multi or single")
+    raise DataError(f"{where}: {short(_name(value))} is no list of labels; write names or numbers in it")
 
 
 def _name(value: object) -> str:

@@ -1,6 +1,7 @@
 """Taking rows apart: texts which are there twice, and rows held out of training."""
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,8 @@ def without_duplicates(rows: Iterable[Row]) -> tuple[list[Row], Duplicates]:
     kept: dict[str, Row] = {}
     dropped = contradicting = 0
     for row in rows:
-        first = kept.setdefault(row.text.strip().casefold(), row)
+        key = row.text if row.pair is None else f"{row.text.strip()}\0{row.pair}"
+        first = kept.setdefault(key.strip().casefold(), row)
         dropped += first is not row
         contradicting += first.label != row.label
     return list(kept.values()), Duplicates(dropped, contradicting)
@@ -64,6 +66,30 @@ def split(rows: Sequence[Row], *, part: float | int, seed: int) -> tuple[list[Ro
     held: set[int] = set()
     for label, count in counts.items():
         held.update(sorted(groups[label], key=lambda _: chance.random())[:count])
+    training = [row for index, row in enumerate(rows) if index not in held]
+    return training, [rows[index] for index in sorted(held)]
+
+
+def split_freely(rows: Sequence[Row], *, part: float, seed: int) -> tuple[list[Row], list[Row]]:
+    """As `split`, for rows that have a number, or any number of labels: at random, with no shares to keep.
+
+    A row whose label would be left in no other training row is not held out, so there may be fewer.
+    """
+    wanted = min(max(1, round(part * len(rows))), len(rows) - 1)
+    left = Counter(name for row in rows for name in row.labels or ())
+    chance = random.Random(seed)
+    held: set[int] = set()
+    for index in sorted(range(len(rows)), key=lambda _: chance.random()):
+        names = rows[index].labels or ()
+        if len(held) < wanted and all(left[name] > 1 for name in names):
+            held.add(index)
+            left.subtract(names)
+    if not held:
+        file = rows[0].file if rows else "the data"
+        raise DataError(
+            f"{file}: no row can be held out with each label left in training; "
+            "give more rows, or a file with --validation"
+        )
     training = [row for index, row in enumerate(rows) if index not in held]
     return training, [rows[index] for index in sorted(held)]
 

@@ -88,13 +88,13 @@ class Figure:
     remark: str = ""
 
 
-def figures(log: Sequence[dict[str, Any]]) -> list[Figure]:
+def figures(log: Sequence[dict[str, Any]], *, loss: str = "Loss, nats per text") -> list[Figure]:
     """Loss, validation accuracy (where evaluated more than once) and learning rate, as far as logged."""
-    drawn = [loss_figure(log), accuracy_figure(log), rate_figure(log)]
+    drawn = [loss_figure(log, heading=loss), accuracy_figure(log), rate_figure(log)]
     return [figure for figure in drawn if figure]
 
 
-def loss_figure(log: Sequence[dict[str, Any]]) -> Figure | None:
+def loss_figure(log: Sequence[dict[str, Any]], *, heading: str = "Loss, nats per text") -> Figure | None:
     """Training loss of each step and its moving mean; validation loss."""
     every, checked = series(log, "loss"), known(series(log, "eval_loss"))
     training = known(every)
@@ -126,7 +126,7 @@ def loss_figure(log: Sequence[dict[str, Any]]) -> Figure | None:
         step, most = max(over, key=lambda point: point[1])
         many = f"{len(over):,} of {len(every):,} steps"
         remark += f" Above the figure: the loss of {many}, at most {label(most, 0.1)} at step {step:,}."
-    return Figure("loss", "Loss, nats per text", said, field, tuple(lines), remark)
+    return Figure("loss", heading, said, field, tuple(lines), remark)
 
 
 def accuracy_figure(log: Sequence[dict[str, Any]]) -> Figure | None:

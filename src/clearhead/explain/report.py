@@ -1,6 +1,5 @@
 """The report of a training run: one HTML file that holds all it shows, needs no script and loads nothing."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,25 +7,14 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from clearhead.checkpoint.files import moved_into_place
-from clearhead.data.rows import Row
-from clearhead.explain import curves, tables, wording
-from clearhead.tasks.classify import Result
+from clearhead.explain import curves, summary, tables, wording
+from clearhead.explain.mistakes import Mistake
 from clearhead.tasks.scores import Metrics
+from clearhead.tasks.scores_numbers import NumberMetrics
+from clearhead.tasks.task import Scores
 
 TEMPLATE = "report.html.jinja"
-FILTERS = ("percent", "probability", "decimal", "against", "shortened", "setting")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mistake:
-    """A text that got another label than its own; `score` is the probability the model gave its guess."""
-
-    text: str
-    right: str
-    guessed: str
-    score: float
-    file: str
-    row: int
+FILTERS = ("percent", "probability", "decimal", "shortened", "setting")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +37,9 @@ class Report:
 
     title: str
     subtitle: str
-    metrics: Metrics
+    metrics: Scores
     metrics_of: str
-    baseline: Metrics | None = None
+    baseline: Scores | None = None
     baseline_name: str | None = None
     log: list[dict[str, Any]] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
@@ -63,29 +51,6 @@ class Report:
     settings: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     next_steps: list[tuple[str, str]] = field(default_factory=list)
-
-
-def most_confident_mistakes(
-    rows: Sequence[Row], results: Sequence[Result], *, most: int = 12
-) -> list[Mistake]:
-    """The wrong answers with the highest probability, that one first; of equals, in the order of the rows.
-
-    Rows without a label and texts that were skipped are neither right nor wrong.
-    """
-    mistakes = [
-        Mistake(
-            text=row.text,
-            right=row.label,
-            guessed=result.label,
-            score=result.score,
-            file=row.file,
-            row=row.row,
-        )
-        for row, result in zip(rows, results, strict=True)
-        if row.label is not None and result.label is not None and result.score is not None
-        if row.label != result.label
-    ]
-    return sorted(mistakes, key=lambda mistake: -mistake.score)[:most]
 
 
 def write_report(path: str | Path, report: Report) -> None:
@@ -108,11 +73,13 @@ def page(report: Report) -> str:
     metrics, baseline = report.metrics, report.baseline
     return environment.get_template(TEMPLATE).render(
         report=report,
-        interval=wording.interval(metrics.accuracy, metrics.texts),
-        figures=curves.figures(report.log),
+        said=summary.said(metrics),
+        versus=summary.versus(metrics, baseline) if baseline else None,
+        figures=curves.figures(report.log, loss=summary.said(metrics).loss),
         missing_loss=curves.missing(curves.series(report.log, "loss")),
-        matrix=tables.matrix(metrics),
-        pairs=tables.confused_pairs(metrics),
-        classes=tables.class_rows(metrics),
-        compared=tables.compared(metrics, baseline) if baseline else [],
+        single=isinstance(metrics, Metrics),
+        matrix=tables.matrix(metrics) if isinstance(metrics, Metrics) else [],
+        pairs=tables.confused_pairs(metrics) if isinstance(metrics, Metrics) else [],
+        classes=[] if isinstance(metrics, NumberMetrics) else tables.class_rows(metrics),
+        compared=summary.compared(metrics, baseline) if baseline else [],
     )

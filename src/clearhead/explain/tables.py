@@ -1,10 +1,10 @@
 """From the scores of a classifier to the rows of tables."""
 
 from dataclasses import dataclass
-from math import nan
 
-from clearhead.explain.wording import decimal, percent, signed
+from clearhead.explain.wording import percent
 from clearhead.tasks.scores import Metrics
+from clearhead.tasks.scores_several import SeveralMetrics
 
 MOST_IN_MATRIX, MOST_PAIRS, MOST_CLASSES = 12, 15, 40
 NO_CASE = "–"
@@ -44,12 +44,15 @@ def confused_pairs(metrics: Metrics) -> list[tuple[str, str, str, str]]:
     return [(right, guess, f"{texts:,}", percent(share)) for texts, share, right, guess in pairs[:MOST_PAIRS]]
 
 
-def class_rows(metrics: Metrics) -> list[tuple[str, str, str, str, str]]:
+def class_rows(metrics: Metrics | SeveralMetrics) -> list[tuple[str, str, str, str, str]]:
     """Label, precision, recall, F1 and texts; of many labels those with the lowest F1.
 
     A ratio without cases is 0 in `Metrics`; here it is a dash, because nothing was got wrong.
     """
-    guessed = [sum(column) for column in zip(*metrics.confusion, strict=True)]
+    if isinstance(metrics, SeveralMetrics):
+        guessed = [score.given for score in metrics.classes]
+    else:
+        guessed = [sum(column) for column in zip(*metrics.confusion, strict=True)]
     scores = list(zip(metrics.classes, guessed, strict=True))
     if len(scores) > MOST_CLASSES:
         scores = sorted(scores, key=lambda pair: pair[0].f1)[:MOST_CLASSES]
@@ -63,28 +66,3 @@ def class_rows(metrics: Metrics) -> list[tuple[str, str, str, str, str]]:
         )
         for score, guesses in scores
     ]
-
-
-def compared(metrics: Metrics, baseline: Metrics) -> list[tuple[str, str, str, str]]:
-    """Name, the model's number, the baseline's, and the difference."""
-    shares = [
-        (name, percent(ours), percent(theirs), signed(ours - theirs, points=True))
-        for name, ours, theirs in (
-            ("Accuracy", metrics.accuracy, baseline.accuracy),
-            ("Macro F1", metrics.macro_f1, baseline.macro_f1),
-        )
-    ]
-    numbers = [
-        (name, decimal(ours), decimal(theirs), signed(difference(ours, theirs), points=False))
-        for name, ours, theirs in (
-            ("Matthews correlation", metrics.matthews_correlation, baseline.matthews_correlation),
-            ("AUROC", metrics.auroc, baseline.auroc),
-            ("Loss (lower is better)", metrics.loss, baseline.loss),
-        )
-    ]
-    return shares + numbers
-
-
-def difference(ours: float | None, theirs: float | None) -> float:
-    """NaN where one of the two is undefined."""
-    return nan if ours is None or theirs is None else ours - theirs

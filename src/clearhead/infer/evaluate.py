@@ -8,13 +8,12 @@ from typing import Any
 
 from torch import Tensor
 
-from clearhead.data.labels import check_known
 from clearhead.data.rows import Row, read_rows
 from clearhead.infer.model import Model
+from clearhead.model.config import Problem
 from clearhead.settings import Asking, made
-from clearhead.tasks.classify import Result
 from clearhead.tasks.examples import encode_rows
-from clearhead.tasks.scores import Metrics
+from clearhead.tasks.task import Answer, Scores
 from clearhead.text.tokenizer import Encoding
 
 
@@ -22,7 +21,7 @@ from clearhead.text.tokenizer import Encoding
 class Evaluation:
     """Metrics over the rows of a file, with all that led to them."""
 
-    metrics: Metrics
+    metrics: Scores
     rows: list[Row]
     encodings: list[Encoding]
     logits: Tensor
@@ -37,13 +36,8 @@ class Evaluation:
 def evaluate(model: Model, data: str | Path, **options: Any) -> Evaluation:
     """Evaluate a model on a file of labelled texts; options as in `clearhead evaluate --help`."""
     settings: Asking = made(Asking, options)
-    rows = read_rows(
-        data,
-        text_column=settings.text_column,
-        label_column=settings.label_column,
-        format=settings.format,
-        empty=settings.empty,
-    )
+    several = model.loaded.problem is Problem.MULTI
+    rows = read_rows(data, several=several, **settings.reading())
     return evaluate_rows(model, rows, settings=settings)
 
 
@@ -52,23 +46,23 @@ def evaluate_rows(model: Model, rows: list[Row], *, settings: Asking) -> Evaluat
     start = perf_counter()
     if not model.task:
         raise model.unlabelled()
-    check_known(rows, model.task.labels)
+    model.task.check(rows)
     encodings = encode_rows(rows, model.tokenizer, limit=model.limit, long=settings.long)
     logits = model.logits(encodings, batch_tokens=settings.batch_tokens)
-    targets = model.task.targets([row.label for row in rows])
+    targets = model.task.targets(rows)
     return Evaluation(model.task.metrics(logits, targets), rows, encodings, logits, perf_counter() - start)
 
 
-def predict_rows(model: Model, rows: Sequence[Row], *, settings: Asking) -> list[tuple[Row, Result]]:
+def predict_rows(model: Model, rows: Sequence[Row], *, settings: Asking) -> list[tuple[Row, Answer]]:
     """One result a row, in order. A text of only white space, where it is let through, gets a result without
     label."""
     if not model.task:
         raise model.unlabelled()
-    asked = [index for index, row in enumerate(rows) if row.text.strip()]
+    asked = [index for index, row in enumerate(rows) if not row.blank]
     some = [rows[index] for index in asked]
     encodings = encode_rows(some, model.tokenizer, limit=model.limit, long=settings.long)
     logits = model.logits(encodings, batch_tokens=settings.batch_tokens)
-    answers: list[Result] = [Result(None, None, {}, 0, 0)] * len(rows)
+    answers: list[Answer] = [model.task.skipped()] * len(rows)
     for index, result in zip(asked, model.task.results(logits, encodings), strict=True):
         answers[index] = result
     return list(zip(rows, answers, strict=True))

@@ -12,13 +12,13 @@ from torch import Tensor
 from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.folder import Loaded, read_folder, write_folder
 from clearhead.errors import DataError, SettingError
-from clearhead.model.config import Config, Pooling, Problem
+from clearhead.model.config import Config, Pooling
 from clearhead.model.context import Context
 from clearhead.model.heads import pool
 from clearhead.model.layout import Batch, pack
 from clearhead.settings import Long, Opening, made
-from clearhead.tasks.classify import Classification, Result
-from clearhead.text.tokenizer import Encoding, Tokenizer
+from clearhead.tasks.task import Answer, Task, task_of
+from clearhead.text.tokenizer import Encoding, Text, Tokenizer
 
 
 def load(model: str | Path, **options: Any) -> "Model":
@@ -47,13 +47,10 @@ class Model:
         return self.loaded.tokenizer
 
     @property
-    def task(self) -> Classification | None:
+    def task(self) -> Task | None:
         """What the model was trained for; None for a body without labels."""
-        if self.loaded.problem is not Problem.SINGLE:
-            raise SettingError(
-                f"{self.loaded.folder}: problem_type={self.loaded.problem} is not supported yet"
-            )
-        return Classification(self.loaded.labels) if self.loaded.labels else None
+        labels, source = self.loaded.labels, self.loaded.folder
+        return task_of(self.loaded.problem, labels, source=source) if labels else None
 
     @property
     def limit(self) -> int | None:
@@ -61,18 +58,19 @@ class Model:
         limits = [limit for limit in (self.config.limit, self.tokenizer.limit) if limit is not None]
         return min(limits, default=None)
 
-    def encode(self, texts: Sequence[str], *, long: Long = "truncate") -> list[Encoding]:
-        """Ids of each text, within the model's limit."""
+    def encode(self, texts: Sequence[Text], *, long: Long = "truncate") -> list[Encoding]:
+        """Ids of each text, or pair of texts, within the model's limit."""
         return self.tokenizer.encode(check_texts(texts), limit=self.limit, long=long)
 
     def predict(
-        self, texts: Sequence[str], *, long: Long = "truncate", batch_tokens: int = 4096
-    ) -> list[Result]:
-        """The label of each text with its probabilities. A text's answer does not depend on the others."""
+        self, texts: Sequence[Text], *, long: Long = "truncate", batch_tokens: int = 4096
+    ) -> list[Answer]:
+        """The label of each text, or pair of texts, with its probabilities; of a model for several labels or
+        for a number, those. A text's answer does not depend on the others."""
         if not self.task:
             raise self.unlabelled()
         encodings = self.encode(texts, long=long)
-        return self.task.results(self.logits(encodings, batch_tokens=batch_tokens), encodings)
+        return list(self.task.results(self.logits(encodings, batch_tokens=batch_tokens), encodings))
 
     def logits(
         self, encodings: Sequence[Encoding], *, batch_tokens: int = 4096
@@ -94,7 +92,7 @@ class Model:
         return SettingError(f"{base} has no labels yet; train it: {how}")
 
     def embed(
-        self, texts: Sequence[str], *, pooling: Pooling | str = Pooling.MEAN, long: Long = "truncate"
+        self, texts: Sequence[Text], *, pooling: Pooling | str = Pooling.MEAN, long: Long = "truncate"
     ) -> Float[Tensor, "texts width"]:
         """One vector of the last block a text, in order."""
         encodings = self.encode(texts, long=long)
@@ -132,12 +130,14 @@ def packed(encodings: Sequence[Encoding]) -> Batch:
     return pack([encoding.ids for encoding in encodings], [encoding.segments for encoding in encodings])
 
 
-def check_texts(texts: Iterable[str]) -> list[str]:
-    """Refuse what is often passed by mistake: one string, or something that is no string."""
+def check_texts(texts: Iterable[Text]) -> list[Text]:
+    """Refuse what is often passed by mistake: one string, or something that is no string and no pair."""
     if isinstance(texts, str):
         raise DataError("one string was given where a list of texts is needed; write [text]")
     ready = list(texts)
     for number, text in enumerate(ready):
+        if isinstance(text, tuple | list) and len(text) == 2 and all(isinstance(one, str) for one in text):
+            continue
         if not isinstance(text, str):
-            raise DataError(f"text {number} is {type(text).__name__}, not a string")
+            raise DataError(f"text {number} is {type(text).__name__}, not a string or a pair of strings")
     return ready

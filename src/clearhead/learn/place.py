@@ -163,5 +163,6 @@ def digest_of_rows(rows: Sequence[Row]) -> str:
     """SHA-256 of texts and labels in order."""
     digest = hashlib.sha256()
     for row in rows:
-        digest.update(json.dumps([row.text, row.label]).encode("utf-8", "surrogatepass"))
+        pair = [] if row.pair is None else [row.pair]
+        digest.update(json.dumps([row.text, row.label, *pair]).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()

@@ -10,9 +10,6 @@ from typing import Any
 from clearhead.checkpoint.card import CARD
 from clearhead.checkpoint.files import finish_move, leftovers, read_json, remove, write_json
 from clearhead.checkpoint.folder import write_folder
-from clearhead.data.labels import check_known, label_names
-from clearhead.data.rows import Row, read_rows
-from clearhead.data.split import split, without_duplicates
 from clearhead.errors import Interrupted, SettingError
 from clearhead.infer.evaluate import Evaluation, evaluate_rows
 from clearhead.infer.model import Model
@@ -29,11 +26,11 @@ from clearhead.learn.state import (
     save_state,
     states,
 )
+from clearhead.learn.texts import measure_of, read_texts
 from clearhead.learn.trainer import Plan, Step, Trainer
 from clearhead.settings import Asking, Training, made
-from clearhead.tasks.classify import Classification
 from clearhead.tasks.examples import encode_rows
-from clearhead.tasks.scores import Metrics
+from clearhead.tasks.task import Scores
 
 FEW = 50  # steps below which a person is told
 
@@ -47,7 +44,7 @@ class Progress:
     tokens_per_second: float
     seconds: float  # since the run's start, pauses left out
     remaining: float
-    metrics: Metrics | None = None
+    metrics: Scores | None = None
     best: bool = False  # the model is the best so far, and was saved
 
 
@@ -65,12 +62,12 @@ class Run:
         self.settings, self.out = settings, Path(settings.out)
         place.check_free(self.out)
         place.check_place(settings)
-        self.training, self.validation, self.notes = self.read()
-        self.labels = label_names(self.training)
-        check_known(self.validation, self.labels)
-        loaded = starting_model(settings, self.training, labels=self.labels)
+        texts = read_texts(settings)
+        self.training, self.validation, self.notes = texts.training, texts.validation, texts.notes
+        self.task, self.labels = texts.task, texts.task.labels
+        self.metric = measure_of(settings, self.task.problem)
+        loaded = starting_model(settings, self.training, task=self.task)
         self.model = Model(loaded)
-        self.task = Classification(self.labels)
         self.encodings = encode_rows(
             self.training, self.model.tokenizer, limit=self.model.limit, long=settings.long
         )
@@ -78,7 +75,7 @@ class Run:
             self.notes.append(
                 f"{cut} of {len(self.training)} texts are cut to the model's {self.model.limit} tokens"
             )
-        targets = self.task.targets([row.label for row in self.training])
+        targets = self.task.targets(self.training)
         names = ("epochs", "batch_tokens", "accumulate", "max_steps", "seed", "dropout")
         plan = Plan(**{name: getattr(settings, name) for name in names})
         self.trainer = Trainer(loaded.network, self.task, examples=self.encodings, targets=targets, plan=plan)
@@ -99,31 +96,6 @@ class Run:
         self.seconds = 0.0
         self.stopping = False
         self.restored = self.restore() if settings.resume else None
-
-    def read(self) -> tuple[list[Row], list[Row], list[str]]:
-        """Training rows, validation rows, and what a person should know about them."""
-        s = self.settings
-        notes: list[str] = []
-
-        def rows(path: str) -> list[Row]:
-            names: dict[str, Any] = {"text_column": s.text_column, "label_column": s.label_column}
-            return read_rows(path, **names, format=s.format, empty=s.empty)
-
-        training = rows(s.data)
-        if s.validation:
-            validation = rows(s.validation)
-            known = {row.text for row in training}
-            if both := sum(row.text in known for row in validation):
-                notes.append(
-                    f"{both} of {len(validation)} validation texts stand among the training texts too"
-                )
-            return training, validation, notes
-        training, twice = without_duplicates(training)
-        if twice.dropped:
-            other = f", {twice.contradicting} of them with another label" if twice.contradicting else ""
-            notes.append(f"{twice.dropped} rows repeat a text{other}; the first of each is used")
-        label_names(training)  # one class only is named as such, before the split could fail over it
-        return *split(training, part=0.1, seed=s.seed), notes
 
     def estimate(self) -> float:
         """Seconds that the rest of the run will take on this machine, evaluation included."""
@@ -204,6 +176,8 @@ class Run:
             "validation_texts": len(self.validation),
             "labels": list(self.labels),
             "data": place.digest_of_rows(self.training + self.validation),
+            "problem": str(self.task.problem),
+            "metric": self.metric,
         }
         values = {"task": self.task.name, "settings": place.chosen(self.settings), "resolved": resolved}
         write_json(self.out / place.SETTINGS, values)
@@ -226,10 +200,11 @@ class Run:
         if not write_run_card(self):
             warnings.warn(f"{self.out / CARD} is not ours and stays as it is; no model card", stacklevel=2)
 
-    def evaluate(self, step: Step) -> tuple[Metrics, bool]:
+    def evaluate(self, step: Step) -> tuple[Scores, bool]:
         """Evaluate the validation texts; the best model so far is saved at once."""
         metrics = self.evaluation().metrics
-        value = -metrics.loss if self.settings.metric == "loss" else getattr(metrics, self.settings.metric)
+        value = -metrics.loss if self.metric == "loss" else getattr(metrics, self.metric)
+        value = -1.0 if value is None else value  # a constant has no correlation, which is the worst of them
         # On a small validation set many steps tie in accuracy; the one with the lower loss knows more.
         score = (value, -metrics.loss)
         better = self.best is None or score > self.best
@@ -243,7 +218,7 @@ class Run:
         asking = Asking(batch_tokens=max(4096, self.settings.batch_tokens), long=self.settings.long)
         return evaluate_rows(self.model, self.validation, settings=asking)
 
-    def log(self, step: Step, metrics: Metrics | None) -> None:
+    def log(self, step: Step, metrics: Scores | None) -> None:
         """Append a line to metrics.jsonl."""
         line = {
             "step": step.number,

@@ -3,53 +3,73 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
+
 from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.folder import Loaded, read_folder
+from clearhead.data.labels import numbers
 from clearhead.data.rows import Row
-from clearhead.model.config import Activation, Config, Head, Pooling, Sinusoidal
+from clearhead.model.config import Activation, Config, Head, Pooling, Problem, Sinusoidal
 from clearhead.model.transformer import new_transformer, with_head
-from clearhead.settings import Making, Training
+from clearhead.settings import Training
+from clearhead.tasks.task import Task
 from clearhead.text.train import train_tokenizer
 
 
-def starting_model(settings: Training, rows: Sequence[Row], *, labels: tuple[str, ...]) -> Loaded:
-    """The model before its first step, with a head for these labels.
+def starting_model(settings: Training, rows: Sequence[Row], *, task: Task) -> Loaded:
+    """The model before its first step, with a head for this task.
 
-    A head that already has exactly these labels, in order, is kept; any other is made new from the seed.
+    A head that already has exactly these labels, in order, for the same problem is kept; any other is made
+    new from the seed.
     """
     if settings.base == "new":
-        return new_model(settings, rows, labels=labels, pooling=settings.pooling, seed=settings.seed)
+        return with_mean(new_model(settings, rows, task=task), rows)
     loaded = read_folder(locate(settings.base), settings)
     network = loaded.network
     facts = network.head_facts or loaded.new_head
     if settings.pooling:
         pooling = Pooling(settings.pooling)
         facts = replace(facts, pooling=pooling, dense=facts.dense and pooling is Pooling.CLS)
-    if labels != loaded.labels or facts != network.head_facts:
-        with_head(network, replace(facts, labels=len(labels)), seed=settings.seed)
-    return replace(loaded, labels=labels)
+    new = replace(loaded, labels=task.labels, problem=task.problem)
+    same = task.problem is loaded.problem and (
+        task.labels == loaded.labels or (task.problem is Problem.REGRESSION and len(loaded.labels) == 1)
+    )
+    if same and facts == network.head_facts:
+        return new
+    with_head(network, replace(facts, labels=len(task.labels)), seed=settings.seed)
+    return with_mean(new, rows)
 
 
-def new_model(
-    making: Making, rows: Sequence[Row], *, labels: tuple[str, ...], pooling: str | None, seed: int
-) -> Loaded:
+def with_mean(loaded: Loaded, rows: Sequence[Row]) -> Loaded:
+    """A new head of a regression begins at the mean of the numbers, however far from 0 they lie."""
+    head = loaded.network.head
+    if loaded.problem is Problem.REGRESSION and head and head.output:
+        mean = torch.tensor(numbers(rows), dtype=torch.float64).mean()
+        with torch.no_grad():
+            head.output.bias.fill_(float(mean))
+    return loaded
+
+
+def new_model(settings: Training, rows: Sequence[Row], *, task: Task) -> Loaded:
     """The encoder as it was first drawn (Vaswani et al. 2017): norm after, ReLU, sinusoids; a tokenizer of
     its own."""
-    tokenizer = train_tokenizer((row.text for row in rows), vocab=making.vocab, lowercase=making.lowercase)
+    texts = (text for row in rows for text in (row.text, row.pair) if text is not None)
+    tokenizer = train_tokenizer(texts, vocab=settings.vocab, lowercase=settings.lowercase)
     config = Config(
         vocab=tokenizer.vocab_size,
-        width=making.width,
-        layers=making.layers,
-        heads=making.heads,
-        hidden=making.hidden,
+        width=settings.width,
+        layers=settings.layers,
+        heads=settings.heads,
+        hidden=settings.hidden,
         positions=Sinusoidal(),
         activation=Activation.RELU,
         scale_embedding=True,
     )
     family = FAMILIES["clearhead"]
-    head = Head(len(labels), Pooling(pooling or "mean"), dense=False)
-    return Loaded(new_transformer(config, head, seed=seed), tokenizer, labels, family, None)
+    head = Head(len(task.labels), Pooling(settings.pooling or "mean"), dense=False)
+    network = new_transformer(config, head, seed=settings.seed)
+    return Loaded(network, tokenizer, task.labels, family, None, task.problem)
 
 
 def usual_rate(settings: Training, config: Config) -> float:

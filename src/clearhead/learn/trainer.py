@@ -14,7 +14,7 @@ from clearhead.learn.batches import epoch_batches
 from clearhead.learn.schedule import Schedule
 from clearhead.model.context import Context, Dropout
 from clearhead.model.transformer import Transformer
-from clearhead.tasks.classify import Classification
+from clearhead.tasks.task import Task
 from clearhead.text.tokenizer import Encoding
 
 
@@ -63,7 +63,7 @@ class Trainer:
     def __init__(
         self,
         network: Transformer,
-        task: Classification,
+        task: Task,
         *,
         examples: Sequence[Encoding],
         targets: Tensor,

@@ -8,6 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from clearhead.data.labels import check_known
+from clearhead.data.rows import Row
+from clearhead.model.config import Problem
 from clearhead.tasks.scores import Metrics, measure
 from clearhead.text.tokenizer import Encoding
 
@@ -33,11 +36,16 @@ class Classification:
 
     labels: tuple[str, ...]
     name: str = "classify"
+    problem: Problem = Problem.SINGLE
 
-    def targets(self, labels: Sequence[str | None]) -> Int[Tensor, " texts"]:
-        """The number of each label; the caller has checked that all are known."""
+    def check(self, rows: Sequence[Row]) -> None:
+        """DataError, with file and row, at the first label that is not one of the model's."""
+        check_known(rows, self.labels)
+
+    def targets(self, rows: Sequence[Row]) -> Int[Tensor, " texts"]:
+        """The number of each row's label; the caller has checked that all are known."""
         numbers = {label: number for number, label in enumerate(self.labels)}
-        return torch.tensor([numbers[str(label)] for label in labels], dtype=torch.long)
+        return torch.tensor([numbers[str(row.label)] for row in rows], dtype=torch.long)
 
     def loss(
         self, logits: Float[Tensor, "texts labels"], targets: Int[Tensor, " texts"]
@@ -56,6 +64,10 @@ class Classification:
             label = max(scores, key=scores.__getitem__)
             found.append(Result(label, scores[label], scores, len(encoding.ids), encoding.dropped))
         return found
+
+    def skipped(self) -> Result:
+        """The result of a text that was not asked about."""
+        return Result(None, None, {}, 0, 0)
 
     def metrics(self, logits: Float[Tensor, "texts labels"], targets: Int[Tensor, " texts"]) -> Metrics:
         """How well the logits agree with the right labels."""

@@ -15,7 +15,7 @@ def encode_rows(
 
     Raises `DataError` naming file, row and both lengths where a text is longer and `long` is "error".
     """
-    encodings = tokenizer.encode([row.text for row in rows], limit=limit)
+    encodings = tokenizer.encode([row.asked for row in rows], limit=limit)
     if long == "error":
         for row, encoding in zip(rows, encodings, strict=True):
             if encoding.dropped:

@@ -61,7 +61,7 @@ def measure(logits: NDArray[np.float64], targets: NDArray[np.int64], *, labels: 
     top = logits.max(-1, keepdims=True)
     log_sums = top[:, 0] + np.log(np.exp(logits - top).sum(-1))
     losses = log_sums - logits[np.arange(total), targets]
-    areas = [_auroc(_margin(logits, number), targets == number) for number in range(count)]
+    areas = [area_under_curve(_margin(logits, number), targets == number) for number in range(count)]
     known = [area for area in areas if area is not None]
     return Metrics(
         texts=total,
@@ -92,7 +92,7 @@ def _margin(logits: NDArray[np.float64], number: int) -> NDArray[np.float64]:
     return logits[:, number] - top - np.log(np.exp(others - top[:, None]).sum(-1))
 
 
-def _auroc(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float | None:
+def area_under_curve(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float | None:
     """Share of (positive, negative) pairs in the right order, ties half (Hanley & McNeil 1982)."""
     positives = int(positive.sum())
     negatives = len(positive) - positives

@@ -1,0 +1,54 @@
+"""What `predict` ought to say, from the outputs of the equations: a text cut, numbers put into words."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clearhead.model.config import Problem
+from clearhead.tasks.classify import Result
+from clearhead.tasks.regress import NumberResult
+from clearhead.tasks.several import THRESHOLD, SeveralResult
+from clearhead.tasks.task import Answer
+from clearhead.text.tokenizer import Encoding
+
+
+def cut(encoding: Encoding, limit: int, *, side: str) -> tuple[list[int], list[int], int]:
+    """A whole text cut to the limit as documented: content goes from one side, control tokens stay."""
+    control = [place for place, special in enumerate(encoding.special) if special]
+    content = [place for place, special in enumerate(encoding.special) if not special]
+    dropped = max(0, len(encoding.ids) - limit)
+    stays = content[dropped:] if side == "left" else content[: len(content) - dropped]
+    kept = sorted(control + stays)
+    ids, segments = ([row[place] for place in kept] for row in (encoding.ids, encoding.segments))
+    return ids, segments, dropped
+
+
+def said(logits: NDArray[np.float64], table: dict[str, str], *, problem: Problem) -> dict[str, float]:
+    """Probabilities, or the number, by label, with the folder's own table of labels."""
+    match problem:
+        case Problem.SINGLE:
+            shares = np.exp(logits - logits.max())
+            shares = shares / shares.sum()
+        case Problem.MULTI:
+            shares = np.exp(-np.logaddexp(0, -logits))
+        case Problem.REGRESSION:
+            shares = logits
+    return {table[str(number)]: float(share) for number, share in enumerate(shares)}
+
+
+def answered(result: Answer, table: dict[str, str]) -> dict[str, float]:
+    """What `predict` said, by label."""
+    if isinstance(result, NumberResult):
+        return {} if result.value is None else {table["0"]: result.value}
+    return result.scores
+
+
+def follows(result: Answer) -> bool:
+    """Whether the label of an answer is the most probable one, or its labels those above 0.5."""
+    match result:
+        case Result(label=label, score=score, scores=scores):
+            best = max(scores.values())
+            return score == best == scores[str(label)]
+        case SeveralResult(labels=labels, scores=scores):
+            return labels == tuple(label for label, score in scores.items() if score > THRESHOLD)
+        case NumberResult():
+            return True

@@ -1,0 +1,101 @@
+"""What a report says first: the score that counts, the other scores, and how they stand to a baseline."""
+
+from dataclasses import dataclass
+from math import nan
+
+from clearhead.explain.wording import against, decimal, interval, percent, signed
+from clearhead.tasks.scores import Metrics
+from clearhead.tasks.scores_numbers import NumberMetrics
+from clearhead.tasks.scores_several import SeveralMetrics
+from clearhead.tasks.task import Scores
+
+NATS, NATS_OF_LABEL, SQUARES = "Loss, nats per text", "Loss, nats per label", "Mean squared error"
+
+
+@dataclass(frozen=True)
+class Said:
+    """The first lines of a report: a number, what it is, its interval where it has one; more scores."""
+
+    number: str
+    what: str
+    interval: str | None
+    strip: tuple[tuple[str, str], ...]
+    loss: str
+    mistakes: str
+    mistakes_intro: str
+
+
+def said(metrics: Scores) -> Said:
+    """The first lines for these scores."""
+    texts = ("Texts scored", f"{metrics.texts:,}")
+    surest = ("Most confident mistakes", "The wrong answers the model was surest of.")
+    match metrics:
+        case Metrics():
+            strip = (
+                ("Macro F1", percent(metrics.macro_f1)),
+                texts,
+                ("Matthews correlation", decimal(metrics.matthews_correlation)),
+                ("AUROC", decimal(metrics.auroc)),
+                (NATS, decimal(metrics.loss)),
+            )
+            reach = interval(metrics.accuracy, metrics.texts)
+            return Said(percent(metrics.accuracy), "accuracy", reach, strip, NATS, *surest)
+        case SeveralMetrics():
+            strip = (
+                ("Micro F1", percent(metrics.micro_f1)),
+                ("Macro F1", percent(metrics.macro_f1)),
+                texts,
+                ("AUROC", decimal(metrics.auroc)),
+                (NATS_OF_LABEL, decimal(metrics.loss)),
+            )
+            reach = interval(metrics.accuracy, metrics.texts)
+            what = "accuracy (all labels of a text right)"
+            return Said(percent(metrics.accuracy), what, reach, strip, NATS_OF_LABEL, *surest)
+        case NumberMetrics():
+            strip = (
+                (SQUARES, decimal(metrics.mse)),
+                texts,
+                ("Pearson correlation", decimal(metrics.pearson)),
+                ("Spearman correlation", decimal(metrics.spearman)),
+                ("R²", decimal(metrics.r2)),
+            )
+            furthest = ("Largest errors", "The texts whose number the model missed by most.")
+            return Said(decimal(metrics.mae), "mean absolute error", None, strip, SQUARES, *furthest)
+
+
+def versus(metrics: Scores, baseline: Scores) -> tuple[str, str]:
+    """How the first score stands to the baseline's, and what that is."""
+    if isinstance(metrics, NumberMetrics) or isinstance(baseline, NumberMetrics):
+        ours, theirs = getattr(metrics, "mae", nan), getattr(baseline, "mae", nan)
+        size = decimal(abs(ours - theirs))
+        return f"{size} {'above' if ours > theirs else 'below'}", decimal(theirs)
+    return against(metrics.accuracy - baseline.accuracy), percent(baseline.accuracy)
+
+
+SHARES = (("Accuracy", "accuracy"), ("Micro F1", "micro_f1"), ("Macro F1", "macro_f1"))
+NUMBERS = (
+    ("Matthews correlation", "matthews_correlation"),
+    ("AUROC", "auroc"),
+    ("Mean absolute error (lower is better)", "mae"),
+    ("Pearson correlation", "pearson"),
+    ("Spearman correlation", "spearman"),
+    ("R²", "r2"),
+    ("Loss (lower is better)", "loss"),
+)
+
+
+def compared(metrics: Scores, baseline: Scores) -> list[tuple[str, str, str, str]]:
+    """Name, the model's number, the baseline's, and the difference; of each score that they have."""
+    found = []
+    for names, shown, points in ((SHARES, percent, True), (NUMBERS, decimal, False)):
+        for name, field in names:
+            if hasattr(metrics, field):
+                ours, theirs = getattr(metrics, field), getattr(baseline, field)
+                row = (shown(ours), shown(theirs), signed(difference(ours, theirs), points=points))
+                found.append((name, *row))
+    return found
+
+
+def difference(ours: float | None, theirs: float | None) -> float:
+    """NaN where one of the two is undefined."""
+    return nan if ours is None or theirs is None else ours - theirs

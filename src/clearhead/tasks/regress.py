@@ -1,0 +1,60 @@
+"""Regression: a number for a text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import mse_loss
+
+from clearhead.data.labels import numbers
+from clearhead.data.rows import Row
+from clearhead.model.config import Problem
+from clearhead.tasks.scores_numbers import NumberMetrics, measure_numbers
+from clearhead.text.tokenizer import Encoding
+
+LABELS = ("value",)  # the name of the one output
+
+
+@dataclass(frozen=True)
+class NumberResult:
+    """The answer for one text; `tokens` and `dropped` as in `Result`. A skipped text has no value."""
+
+    value: float | None
+    tokens: int
+    dropped: int
+
+
+@dataclass(frozen=True)
+class Regression:
+    """The task for a model with one output."""
+
+    labels: tuple[str, ...] = LABELS
+    name: str = "classify"
+    problem: Problem = Problem.REGRESSION
+
+    def check(self, rows: Sequence[Row]) -> None:
+        """DataError, with file and row, at the first label that is no finite number."""
+        numbers(rows)
+
+    def targets(self, rows: Sequence[Row]) -> Float[Tensor, "texts 1"]:
+        """The number of each row, as it stands in the file."""
+        return torch.tensor(numbers(rows), dtype=torch.float32).unsqueeze(-1)
+
+    def loss(self, logits: Float[Tensor, "texts 1"], targets: Float[Tensor, "texts 1"]) -> Float[Tensor, ""]:
+        """The sum over texts of the squared error."""
+        return mse_loss(logits, targets, reduction="sum")
+
+    def results(self, logits: Float[Tensor, "texts 1"], encodings: Sequence[Encoding]) -> list[NumberResult]:
+        """One result a text, in order."""
+        pairs = zip(logits.double()[:, 0].tolist(), encodings, strict=True)
+        return [NumberResult(value, len(encoding.ids), encoding.dropped) for value, encoding in pairs]
+
+    def skipped(self) -> NumberResult:
+        """The result of a text that was not asked about."""
+        return NumberResult(None, 0, 0)
+
+    def metrics(self, logits: Float[Tensor, "texts 1"], targets: Float[Tensor, "texts 1"]) -> NumberMetrics:
+        """How far the outputs are from the right numbers."""
+        return measure_numbers(logits.double()[:, 0].numpy(), targets.double()[:, 0].numpy())
