@@ -248,3 +248,47 @@ def test_every_label_stays_in_training(topics, tmp_path):
 def test_a_metric_of_another_problem_is_refused(stars, tmp_path, problem, metric):
     with pytest.raises(SettingError, match=f"--metric {metric} is not one of"):
         ch.train("classify", data=stars, out=tmp_path / "run", problem=problem, metric=metric, **SMALL)
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
+def test_pairs_of_texts_are_trained_on_and_answered(ending, tmp_path, capsys):
+    """Whether two words are the same can be learned only from both; order, names and N for N are kept."""
+    data, names = tmp_path / f"pairs.{ending}", ("soup", "bread", "film", "story")
+    pairs = [(one, two, str(one == two)) for one in names for two in names for _ in range(3)]
+    pairs = [(f"{one} {n}", f"{two} {n}", same) for n, (one, two, same) in enumerate(pairs)]
+    columns = ("sentence", "other", "label")
+    if ending == "jsonl":
+        lines = [json.dumps(dict(zip(columns, pair, strict=True))) for pair in pairs]
+    else:
+        sign = "," if ending == "csv" else "\t"
+        lines = [sign.join(row) for row in (columns, *pairs)]
+    data.write_text("\n".join(lines) + "\n")
+    body = tiny_bert(tmp_path / "body")
+    out = tmp_path / "run"
+    list(ch.train("classify", data=data, base=body, out=out, pair_column="other", epochs=1))
+    model = ch.load(out)
+    asked = [pair[:2] for pair in pairs]
+    results = model.predict(asked)
+    assert results[0] == model.predict([asked[0]])[0]
+    encoding = model.encode(asked)[5]
+    assert set(encoding.segments) == {0, 1} and encoding.ids != model.encode([asked[5][::-1]])[0].ids
+    metrics = ch.evaluate(model, data, pair_column="other").metrics
+    assert metrics.accuracy == np.mean([r.label == pair[2] for r, pair in zip(results, pairs, strict=True)])
+    with pytest.raises(SystemExit) as left:
+        main(["predict", str(out), str(data), "--pair-column", "other"])
+    assert left.value.code == 0
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["text"], line["pair"], line["label"]) for line in said] == [
+        (*pair, result.label) for pair, result in zip(asked, results, strict=True)
+    ]
+
+
+def test_a_pair_with_an_empty_text_is_named_with_its_column(tmp_path):
+    data = tmp_path / "pairs.csv"
+    data.write_text("text,other,label\na,b,x\nc,  ,y\n")
+    with pytest.raises(DataError, match=r"row 2, column 'other': holds no text"):
+        ch.train("classify", data=data, out=tmp_path / "run", pair_column="other", **SMALL)
+    with pytest.raises(SettingError, match="--text-column and --pair-column are both 'other'"):
+        ch.train("classify", data=data, out="run", pair_column="other", text_column="other", **SMALL)
+    with pytest.raises(DataError, match=r"no column 'second'; found .*--pair-column"):
+        ch.train("classify", data=data, out=tmp_path / "run", pair_column="second", **SMALL)

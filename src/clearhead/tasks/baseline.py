@@ -24,8 +24,13 @@ def baseline(training: Sequence[Row], held_out: Sequence[Row], *, labels: tuple[
         raise MissingExtra("the TF-IDF baseline", "metrics") from error
     numbers = {label: number for number, label in enumerate(labels)}
     model = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression(max_iter=1000))
-    model.fit([row.text for row in training], [numbers[str(row.label)] for row in training])
-    known = model.predict_log_proba([row.text for row in held_out])
+    model.fit([joined(row) for row in training], [numbers[str(row.label)] for row in training])
+    known = model.predict_log_proba([joined(row) for row in held_out])
     scores = np.full((len(held_out), len(labels)), -1e9)
     scores[:, model.classes_] = known
     return measure(scores, np.array([numbers[str(row.label)] for row in held_out]), labels=labels)
+
+
+def joined(row: Row) -> str:
+    """The text; of a pair both, one after the other."""
+    return row.text if row.pair is None else f"{row.text} {row.pair}"
