@@ -30,12 +30,18 @@ class Dropout:
         return rate if self.rate is None else self.rate
 
     def __call__(self, x: Tensor, rate: float) -> Tensor:
-        """Zero each number with the rate's probability and scale the others, so that the mean stays."""
-        rate = self.rate_of(rate)
-        if rate == 0:
+        """Zero each number with the rate's probability and scale the others, so that the mean stays.
+
+        Sixteen random bits decide for a number, four numbers a draw: a tenth of what `bernoulli_` costs. The
+        rate is thereby rounded to a multiple of 1/65536, and the scale follows it.
+        """
+        chances = round(self.rate_of(rate) * 65536)
+        if chances == 0:
             return x
-        kept = torch.empty_like(x).bernoulli_(1 - rate, generator=self.generator)
-        return x * kept.div_(1 - rate)
+        draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64)
+        draws.random_(-(2**63), None, generator=self.generator)
+        kept = draws.view(torch.int16)[: x.numel()].view(x.shape) >= chances - 32768
+        return x * torch.where(kept, x.new_tensor(65536 / (65536 - chances)), x.new_zeros(()))
 
 
 @dataclass(frozen=True, eq=False)
