@@ -1,10 +1,11 @@
 """Weights as they are in the world: one safetensors file, several with an index, or a pickle on request."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from clearhead.checkpoint.files import read_json
@@ -13,6 +14,11 @@ from clearhead.errors import FolderError
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+KINDS = {
+    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
+    "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8,
+    "BOOL": torch.bool,
+}  # fmt: skip
 POINTER = b"version https://git-lfs"
 
 
@@ -83,15 +89,38 @@ def _sharded(index: Path) -> Stored:
 
 
 def read_file(path: Path) -> dict[str, Tensor]:
-    """The tensors of one file; a safetensors file is mapped, so copy what must outlive it."""
+    """The tensors of one file, in memory of their own."""
     with path.open("rb") as file:
         if file.read(len(POINTER)) == POINTER:
             raise FolderError(f"{path} is a Git LFS pointer, not the file itself; run: git lfs pull")
     if path.suffix == ".bin":
         return read_pickle(path)
     try:
-        return load_file(path)
+        return read_safetensors(path)
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
         raise FolderError(
             f"{path} is broken or cut short ({error}); fetch or save the folder again"
         ) from error
+
+
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, read once into their place.
+
+    The library maps the file instead: whoever changed it would change the model, and a copy of what is mapped
+    takes the memory twice. It still judges the header: that no two tensors overlap and none lies outside.
+    """
+    with safe_open(path, framework="numpy") as judged:
+        names = judged.keys()
+    tensors = {}
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        for name in sorted(names, key=lambda name: header[name]["data_offsets"]):
+            facts = header[name]
+            tensors[name] = torch.empty(facts["shape"], dtype=KINDS[facts["dtype"]])
+            file.seek(8 + size + facts["data_offsets"][0])
+            if tensors[name].numel():
+                raw = tensors[name].reshape(-1).view(torch.uint8).numpy()
+                if file.readinto(raw) != raw.nbytes:  # type: ignore[arg-type]
+                    raise ValueError(f"{name} ends early")
+    return tensors

@@ -218,9 +218,9 @@ class Family:
         raise FolderError(f"the family {self.model_type} has no name for {ours}")
 
     def to_ours(
-        self, tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor], *, source: str
+        self, tensors: dict[str, Tensor], wanted: Mapping[str, Tensor], *, source: str
     ) -> dict[str, Tensor]:
-        """Our tensors, shaped as those of `wanted`, from published ones.
+        """Our tensors, shaped as those of `wanted`, from published ones, which are taken over.
 
         Missing, unknown or misshapen tensors are an error that lists their names.
         """
@@ -228,7 +228,8 @@ class Family:
         if len(given) < len(tensors):
             twice = [name for name in tensors if name != self.plain(name) and self.plain(name) in tensors]
             raise FolderError(f"{source}: tensors are there under two names: {_some(twice or list(tensors))}")
-        used: set[str] = set()
+        tensors.clear()  # what is stacked is let go at once, so that no second copy of all comes to be
+        names, used = list(given), set[str]()
         missing: list[str] = []
         misshapen: list[str] = []
         strange: list[str] = []
@@ -238,7 +239,7 @@ class Family:
             used.update(parts)
             shape = [like.shape[0] // len(parts), *like.shape[1:]]
             missing += [part for part in parts if part not in given]
-            found = {part: given[part] for part in parts if part in given}
+            found = {part: given.pop(part) for part in parts if part in given}
             misshapen += [
                 f"{part} is {list(tensor.shape)}, config.json says {shape}"
                 for part, tensor in found.items()
@@ -249,16 +250,16 @@ class Family:
             ]
             if not missing and not misshapen:
                 ours[name] = torch.cat(list(found.values())) if len(parts) > 1 else found[parts[0]]
-        unknown = [name for name in given if name not in used and not self.ignores(name)]
+        unknown = [name for name in names if name not in used and not self.ignores(name)]
         faults = {
             "missing": missing,
             "unknown": unknown,
             "of another shape": misshapen,
             "of no floating-point kind": strange,
         }
-        for what, names in faults.items():
-            if names:
-                raise FolderError(f"{source}: {counted(len(names))} {what}: {_some(names)}")
+        for what, faulty in faults.items():
+            if faulty:
+                raise FolderError(f"{source}: {counted(len(faulty))} {what}: {_some(faulty)}")
         return ours
 
     def to_published(self, ours: Mapping[str, Tensor], *, prefixed: bool) -> dict[str, Tensor]:
