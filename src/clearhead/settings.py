@@ -101,6 +101,10 @@ class Learning:
     dropout: float | None = option(
         None, "share of numbers dropped in training; else as the model's config says"
     )
+    class_weights: str | None = option(
+        None, "how much texts of a label count: balanced, or label=weight,… (others 1); one label a text only"
+    )
+    label_smoothing: float = option(0.0, "share of a text's label that is spread over all labels")
     metric: Measures | None = option(
         None, "what the best model is chosen by; else accuracy, micro_f1 (several labels), loss (regression)"
     )
@@ -137,6 +141,8 @@ class Training(Opening, Making, Reading, Learning):
             raise SettingError(f"--learning-rate {self.learning_rate} must be above 0 and below 1")
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise SettingError(f"--dropout {self.dropout} must be at least 0 and below 1")
+        if not 0 <= self.label_smoothing < 1:
+            raise SettingError(f"--label-smoothing {self.label_smoothing} must be at least 0 and below 1")
         if self.resume and self.overwrite:
             raise SettingError("--resume goes on with a run, --overwrite replaces it; give one of them")
 

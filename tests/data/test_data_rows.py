@@ -181,6 +181,8 @@ def test_prediction_takes_a_label_where_there_is_one(write, refusal):
     assert "no column 'stars'" in refusal(path, labelled=False, label_column="stars")
 
 
-def test_other_columns_come_along_as_strings(write):
+def test_other_columns_come_along_as_the_file_states_them(write):
     path = write("a.jsonl", '{"text": "a", "label": "x", "id": 7, "ok": true, "no": null, "tags": ["é"]}\n')
-    assert read_rows(path)[0].extra == {"id": "7", "ok": "true", "tags": '["\\u00e9"]'}
+    others = {"id": 7, "ok": True, "no": None, "tags": ["é"]}
+    assert read_rows(path)[0].extra == others
+    assert read_rows(path, labelled=False)[0].extra == {"label": "x", **others}

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from clearhead.check.finding import Finding, Verdict
 from clearhead.checkpoint import catalog as names
+from clearhead.checkpoint.files import moved_into_place
 from clearhead.data.rows import Row
 from clearhead.errors import FolderError
 from clearhead.infer.evaluate import Evaluation
@@ -50,7 +51,12 @@ def plain(as_json: bool) -> bool:
 
 def emit(value: Mapping[str, Any]) -> None:
     """One JSON object on one line, numbers unrounded."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.write(as_line(value))
+
+
+def as_line(value: Mapping[str, Any]) -> str:
+    """One JSON object on one line."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def span(seconds: float) -> str:
@@ -110,16 +116,29 @@ def score_tables(metrics: Scores) -> None:
         out.print(matrix)
 
 
-def results(found: Sequence[tuple[Row, Answer]], *, as_json: bool) -> None:
-    """One result a text: a JSON line, or a row of a table."""
-    if plain(as_json):
+def results(found: Sequence[tuple[Row, Answer]], *, as_json: bool, out: str | None = None) -> None:
+    """One result a text: a JSON line, also into a file, or a row of a table."""
+    if out is not None:
+        with moved_into_place(Path(out)) as place, place.open("w", encoding="utf-8") as file:
+            file.writelines(as_line(line_of(row, result)) for row, result in found)
+    elif plain(as_json):
         for row, result in found:
-            pair = {} if row.pair is None else {"pair": row.pair}
-            emit({"text": row.text, **pair, **asdict(result)})
+            emit(line_of(row, result))
     else:
         result_table(found)
     if cut := sum(result.dropped > 0 for _, result in found):
         say(f"note: longer than the model takes, and cut (see dropped): {cut} of {len(found)} texts")
+
+
+def line_of(row: Row, result: Answer) -> dict[str, Any]:
+    """An answer, then the other columns of its row; one named like ours gets `input_` before it."""
+    pair = {} if row.pair is None else {"pair": row.pair}
+    line: dict[str, Any] = {"text": row.text, **pair, **asdict(result)}
+    for name, value in row.extra.items():
+        while name in line:
+            name = f"input_{name}"
+        line[name] = value
+    return line
 
 
 def result_table(found: Sequence[tuple[Row, Answer]]) -> None:

@@ -27,6 +27,7 @@ Texts = Annotated[
     ),
 ]
 Data = Annotated[str, Parameter(help="file of labelled texts", allow_leading_hyphen=True)]
+Out = Annotated[str | None, Parameter(help="file to write the JSON lines to, instead of printing")]
 Open = Annotated[Opening, Parameter(name="*")]
 ASK, OPEN = Asking(), Opening()
 
@@ -70,6 +71,7 @@ def predict(
     text: Texts = None,
     settings: Ask = ASK,
     opening: Open = OPEN,
+    out: Out = None,
     json: Json = False,
 ) -> int:
     """Predict the label of each text of a file, of --text, or of standard input; one JSON object a line."""
@@ -85,9 +87,8 @@ def predict(
         raise SettingError(f"there is no file {file!r}; to ask about a text, write --text {file!r}")
     loaded = load(model, **asdict(opening))
     rows = texts_as_rows(text, settings) if text else None
-    show.results(
-        predict_rows(loaded, rows or rows_of(file or "-", settings), settings=settings), as_json=json
-    )
+    found = predict_rows(loaded, rows or rows_of(file or "-", settings), settings=settings)
+    show.results(found, as_json=json, out=out)
     return 0
 
 

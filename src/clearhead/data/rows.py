@@ -21,7 +21,8 @@ class Row:
     """One text with the place it came from; `file` and `row` as in `Record`.
 
     `text` is exactly as in the file. `label` is a name, also where the file holds a number or a boolean; None
-    if the row has none. `extra` holds the other columns, with numbers and nested values in their JSON form.
+    if the row has none. `extra` holds the other columns as the file states them; where labels are not asked
+    for, the label's too.
     `labels` are the names of a row that may have several, each once, in order of code points; `label` is then
     all of them, joined by `|`. `pair` is the second text where a row holds a pair.
     """
@@ -30,7 +31,7 @@ class Row:
     label: str | None
     file: str
     row: int
-    extra: dict[str, str]
+    extra: dict[str, object]
     labels: tuple[str, ...] | None = None
     pair: str | None = None
 
@@ -108,12 +109,14 @@ def read_rows(
 
 @dataclass(frozen=True)
 class _Columns:
-    """Which columns are what; `asked` where the label's column must be usable."""
+    """Which columns are what; `asked` where the label's column must be usable, `labelled` where it is the
+    label's alone."""
 
     text: str
     pair: str | None
     label: str | None
     asked: bool
+    labelled: bool
 
     @classmethod
     def of(cls, first: Record, reading: Reading, *, labelled: bool) -> "_Columns":
@@ -127,7 +130,7 @@ class _Columns:
         taken = {text, pair}
         if asked or len(_named(_others(first, taken), LABEL_COLUMNS)) == 1:
             label = _column(first, reading.label_column, usual=LABEL_COLUMNS, role="label", taken=taken)
-        return cls(text, pair, label, asked)
+        return cls(text, pair, label, asked, labelled)
 
     def row(self, record: Record, *, several: bool, split_at: str | None) -> Row:
         """A record as a row, blank texts and missing labels included."""
@@ -139,9 +142,8 @@ class _Columns:
             label = None if labels is None else "|".join(labels)
         elif self.label is not None:
             label = _label(record, self.label, asked=self.asked)
-        rest = {name: _name(value) for name, value in record.values.items() if value is not None}
-        ours = (self.text, self.pair, self.label)
-        extra = {name: value for name, value in rest.items() if name not in ours}
+        ours = (self.text, self.pair, self.label if self.labelled else None)
+        extra = {name: value for name, value in record.values.items() if name not in ours}
         return Row(text, label, record.file, record.row, extra, labels, pair)
 
 

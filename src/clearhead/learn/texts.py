@@ -1,15 +1,17 @@
 """What a run learns from: the rows of its files, and what its outputs are to mean."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from clearhead.data.labels import label_names
 from clearhead.data.rows import Row, read_rows
 from clearhead.data.split import split, split_freely, without_duplicates
 from clearhead.errors import SettingError
 from clearhead.model.config import Problem
-from clearhead.settings import Training
+from clearhead.settings import Training, flag
+from clearhead.tasks.classify import Classification
 from clearhead.tasks.regress import LABELS
 from clearhead.tasks.task import PROBLEMS, Task, task_of
+from clearhead.tasks.weights import class_weights
 
 # What a best model can be chosen by; the first is the default.
 MEASURES = {
@@ -46,7 +48,8 @@ def read_texts(settings: Training) -> Texts:
         known = {row.asked for row in training}
         if both := sum(row.asked in known for row in validation):
             notes.append(f"{both} of {len(validation)} validation texts stand among the training texts too")
-        return checked(Texts(training, validation, task_for(problem, training), notes))
+        task = task_for(problem, training)
+        return finished(Texts(training, validation, task, notes), settings)
     training, twice = without_duplicates(training)
     if twice.dropped:
         other = f", {twice.contradicting} of them with another label" if twice.contradicting else ""
@@ -55,7 +58,7 @@ def read_texts(settings: Training) -> Texts:
     task.check(training)
     take = split if problem is Problem.SINGLE else split_freely
     training, validation = take(training, part=0.1, seed=settings.seed)
-    return checked(Texts(training, validation, task, notes))
+    return finished(Texts(training, validation, task, notes), settings)
 
 
 def task_for(problem: Problem, rows: list[Row]) -> Task:
@@ -63,10 +66,18 @@ def task_for(problem: Problem, rows: list[Row]) -> Task:
     return task_of(problem, LABELS if problem is Problem.REGRESSION else label_names(rows))
 
 
-def checked(texts: Texts) -> Texts:
-    """Texts whose every label the task can use."""
-    texts.task.check(texts.training)
-    texts.task.check(texts.validation)
+def finished(texts: Texts, settings: Training) -> Texts:
+    """Texts whose every label the task can use, with a task whose loss is as asked for."""
+    task = texts.task
+    task.check(texts.training)
+    task.check(texts.validation)
+    if isinstance(task, Classification):
+        asked = settings.class_weights
+        weights = class_weights(asked, texts.training, labels=task.labels) if asked else None
+        return replace(texts, task=replace(task, weights=weights, smoothing=settings.label_smoothing))
+    for name in ("class_weights", "label_smoothing"):
+        if getattr(settings, name):
+            raise SettingError(f"{flag(name)} is for one label a text; this is {task.problem}")
     return texts
 
 

@@ -57,7 +57,8 @@ class Plan:
 class Trainer:
     """AdamW (Loshchilov & Hutter 2019) over packed batches.
 
-    The loss of a step is the sum over its texts divided by their number, whatever batches they came in.
+    The loss of a step is the sum over its texts divided by their number (or the sum of their weights),
+    whatever batches they came in.
     """
 
     def __init__(
@@ -110,12 +111,12 @@ class Trainer:
 
     def gradients(self, batches: Sequence[Sequence[int]], drop: Dropout | None) -> float:
         """Add the gradient of the mean loss over all texts of the batches; returns that loss."""
-        texts = sum(len(batch) for batch in batches)
+        size = self.task.size(self.targets[[index for batch in batches for index in batch]])
         total = 0.0
         for members in batches:
             batch = packed([self.examples[index] for index in members])
             logits = self.network.classify(batch, Context.of(batch.layout, drop=drop))
-            loss = self.task.loss(logits, self.targets[list(members)]) / texts
+            loss = self.task.loss(logits, self.targets[list(members)]) / size
             loss.backward()
             total += loss.item()
         return total

@@ -32,9 +32,15 @@ class Result:
 
 @dataclass(frozen=True)
 class Classification:
-    """The task for a model with these labels, in the order of its outputs."""
+    """The task for a model with these labels, in the order of its outputs.
+
+    In the loss, a text counts as much as the weight of its label; `smoothing` takes that share of each text's
+    target and spreads it evenly over all labels (Szegedy et al. 2015, section 7). Scores know neither.
+    """
 
     labels: tuple[str, ...]
+    weights: tuple[float, ...] | None = None
+    smoothing: float = 0.0
     name: str = "classify"
     problem: Problem = Problem.SINGLE
 
@@ -52,9 +58,16 @@ class Classification:
     ) -> Float[Tensor, ""]:
         """The sum over texts of −ln(probability of the right label), in nats.
 
-        A sum, not a mean: whoever accumulates divides once, by all texts of the step.
+        A sum, not a mean: whoever accumulates divides once, by the size of the step.
         """
-        return cross_entropy(logits, targets, reduction="sum")
+        weights = None if self.weights is None else logits.new_tensor(self.weights)
+        return cross_entropy(logits, targets, weights, label_smoothing=self.smoothing, reduction="sum")
+
+    def size(self, targets: Int[Tensor, " texts"]) -> float:
+        """What the loss of these texts is divided by: their number, or the sum of their weights."""
+        if self.weights is None:
+            return float(len(targets))
+        return float(torch.tensor(self.weights, dtype=torch.float64)[targets].sum())
 
     def results(self, logits: Float[Tensor, "texts labels"], encodings: Sequence[Encoding]) -> list[Result]:
         """One result a text, in order."""

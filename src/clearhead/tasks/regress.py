@@ -46,6 +46,10 @@ class Regression:
         """The sum over texts of the squared error."""
         return mse_loss(logits, targets, reduction="sum")
 
+    def size(self, targets: Float[Tensor, "texts 1"]) -> float:
+        """What the loss of these texts is divided by: their number."""
+        return float(len(targets))
+
     def results(self, logits: Float[Tensor, "texts 1"], encodings: Sequence[Encoding]) -> list[NumberResult]:
         """One result a text, in order."""
         pairs = zip(logits.double()[:, 0].tolist(), encodings, strict=True)

@@ -60,6 +60,10 @@ class SeveralLabels:
         """
         return binary_cross_entropy_with_logits(logits, targets, reduction="sum") / len(self.labels)
 
+    def size(self, targets: Float[Tensor, "texts labels"]) -> float:
+        """What the loss of these texts is divided by: their number."""
+        return float(len(targets))
+
     def results(
         self, logits: Float[Tensor, "texts labels"], encodings: Sequence[Encoding]
     ) -> list[SeveralResult]:

@@ -41,8 +41,11 @@ class Task(Protocol):
         ...
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """The sum over texts. A sum, not a mean: whoever accumulates divides once, by all texts of the
-        step."""
+        """The sum over texts. A sum, not a mean: whoever accumulates divides once, by the step's `size`."""
+        ...
+
+    def size(self, targets: Tensor) -> float:
+        """What the summed loss of these texts is divided by."""
         ...
 
     def results(self, logits: Tensor, encodings: Sequence[Encoding]) -> Sequence[Answer]:
