@@ -108,13 +108,20 @@ def test_windows_and_bases_are_read_as_version_4_wrote_them(tmp_path):
     assert_agrees(theirs)
 
 
-def test_a_missing_local_base_is_the_published_default_and_null_is_the_global_one(tmp_path):
+def test_missing_fields_are_the_published_defaults_and_a_null_local_base_is_the_global_one(tmp_path):
     theirs = save(tmp_path)
-    age(tmp_path, global_attn_every_n_layers=..., global_rope_theta=..., local_rope_theta=...)
+    defaults = (
+        "global_attn_every_n_layers",
+        "global_rope_theta",
+        "local_rope_theta",
+        "norm_eps",
+        "norm_bias",
+    )
+    age(tmp_path, **dict.fromkeys(defaults, ...))
     assert_agrees(theirs)
-    age(tmp_path, global_rope_theta=10000.0, local_rope_theta=None)
+    age(tmp_path, global_rope_theta=500.0, local_rope_theta=None)
     null = read(tmp_path).logits([7, 8, 9])
-    age(tmp_path, global_rope_theta=10000.0)
+    age(tmp_path, global_rope_theta=500.0, local_rope_theta=500.0)
     np.testing.assert_array_equal(null, read(tmp_path).logits([7, 8, 9]))
 
 
