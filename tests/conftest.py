@@ -22,6 +22,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from matrix import Matrix, write_page
 from tiny import WORDS, tiny_bert
 
 settings.register_profile("any machine", deadline=None)
@@ -55,3 +56,19 @@ def reviews(tmp_path: Path) -> Path:
     with path.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)
     return path
+
+
+MATRIX = Matrix()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--matrix", metavar="FILE", help="write the capability matrix of the tests that ran")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(MATRIX)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if path := session.config.getoption("--matrix"):
+        write_page(MATRIX, path)

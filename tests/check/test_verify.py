@@ -251,6 +251,7 @@ def test_a_kernel_that_is_wrong_for_long_texts_only_is_seen(model, monkeypatch):
     assert "the packed kernel equals the textbook's attention (float64)" in failed(model)
 
 
+@pytest.mark.shows("verify")
 @pytest.mark.parametrize("labels", [(), ("a", "b", "c")], ids=["body", "head"])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_published_family_keeps_its_promises(tmp_path, name, labels):

@@ -26,6 +26,7 @@ def texts() -> list[list[int]]:
     return [[chance.randrange(2, VOCAB) for _ in range(length)] for length in LENGTHS]
 
 
+@pytest.mark.shows("load")
 @pytest.mark.parametrize("wide", [False, True], ids=["default", "wide"])
 @pytest.mark.parametrize("labels", [(), ("a", "b", "c")], ids=["body", "head"])
 @pytest.mark.parametrize("name", NAMES)
@@ -52,6 +53,7 @@ def test_a_family_agrees_with_the_published_code(tmp_path, name, labels, wide):
             )
 
 
+@pytest.mark.shows("save")
 @pytest.mark.parametrize("labels", [(), ("a", "b", "c")], ids=["body", "head"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_folder_we_save_is_read_by_the_published_code(tmp_path, name, labels):

@@ -1,0 +1,49 @@
+"""Every published family can be trained: gradients as the published code's, and a run from start to end."""
+
+import pytest
+import torch
+from test_parity_families import texts
+from torch.nn.functional import cross_entropy
+
+import clearhead as ch
+from clearhead.checkpoint.folder import read_folder
+from clearhead.model.layout import pack
+from families import NAMES, kinds, published, tiny_folder, write_tokenizer
+from float64 import in_float64
+
+LABELS = ("bad", "good")
+
+
+@pytest.mark.shows("gradients")
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_are_those_of_the_published_code(tmp_path, name):
+    ids = texts()
+    targets = torch.arange(len(ids)) % 2
+    with in_float64(*kinds(name)):
+        model = published(name, LABELS, wide=True)
+        model.save_pretrained(tmp_path)
+        write_tokenizer(tmp_path, name)
+        loaded = read_folder(tmp_path)
+        model.double()
+        right = torch.stack([model(input_ids=torch.tensor([row])).logits[0] for row in ids])
+        cross_entropy(right, targets).backward()
+    network = loaded.network.double()
+    cross_entropy(network.classify(pack(ids)), targets).backward()
+    ours = {name: parameter.grad for name, parameter in network.named_parameters()}
+    given = loaded.family.to_published(ours, prefixed=True)
+    theirs = {name: parameter.grad for name, parameter in model.named_parameters() if name in given}
+    assert theirs.keys() == given.keys()
+    for tensor, gradient in given.items():
+        torch.testing.assert_close(gradient, theirs[tensor], atol=1e-10, rtol=1e-9, msg=tensor)
+
+
+@pytest.mark.shows("train")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_family_is_trained_and_comes_back(tmp_path, name, reviews):
+    base = tiny_folder(tmp_path / "base", name)
+    out = tmp_path / "run"
+    run = ch.train("classify", data=reviews, base=base, out=out, max_steps=2, batch_tokens=64, seed=1)
+    assert [progress.step.number for progress in run] == [1, 2]
+    model = ch.load(out)
+    assert model.loaded.family.model_type == ch.load(base).loaded.family.model_type
+    assert set(model.predict(["good bread", "cold soup"])[0].scores) == set(LABELS)
