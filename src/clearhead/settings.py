@@ -110,6 +110,7 @@ class Learning:
     )
     eval_steps: int | None = option(None, "evaluate every so many steps; else after each epoch")
     save_steps: int = option(500, "save the state every so many steps, to go on with --resume")
+    baseline: bool = option(True, "whether the report compares with TF-IDF and a linear model (scikit-learn)")
     seed: int = option(0, "the same seed gives the same run")
     resume: Annotated[bool, Parameter(negative="")] = option(
         False, "go on with a run that was stopped: the same command plus --resume"

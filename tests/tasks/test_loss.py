@@ -1,6 +1,7 @@
 """Class weights and label smoothing: the loss of a step is one loss, however its texts fell into batches."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -9,10 +10,13 @@ from torch.nn.functional import cross_entropy
 
 import clearhead as ch
 from clearhead.data.rows import Row
-from clearhead.errors import SettingError
+from clearhead.errors import DataError, SettingError
 from clearhead.learn.run import Run
+from clearhead.model.config import Problem
 from clearhead.settings import Training
+from clearhead.tasks.baseline import baseline
 from clearhead.tasks.classify import Classification
+from clearhead.tasks.task import task_of
 from clearhead.tasks.weights import class_weights
 
 LABELS = ("bad", "good")
@@ -117,3 +121,41 @@ def test_predictions_keep_the_other_columns_and_can_go_to_a_file(bert_folder, tm
         main(["predict", str(bert_folder), str(data), "--out", str(out)])
     assert left.value.code == 0
     assert out.read_text() == printed and not capsys.readouterr().out
+
+
+def test_a_report_compares_with_a_baseline_on_the_same_texts(body_folder, reviews, tmp_path, capsys):
+    """And says how to get it where scikit-learn is not there."""
+    from clearhead.app.cli import main
+
+    command = ["train", "classify", "--data", str(reviews), "--from", str(body_folder), "--epochs", "1"]
+    for name, more in (("with", []), ("without", ["--no-baseline"])):
+        with pytest.raises(SystemExit):
+            main([*command, "--out", str(tmp_path / name), *more])
+        page = (tmp_path / name / "report.html").read_text()
+        assert ("TF-IDF" in page) == ("Against the baseline" in page) == (name == "with")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
+        with pytest.raises(SystemExit) as left:
+            main([*command, "--out", str(tmp_path / "missing")])
+    assert left.value.code == 0
+    assert 'no baseline: the TF-IDF baseline needs an extra: pip install "clearhead[metrics]"' in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize("problem", [Problem.SINGLE, Problem.MULTI, Problem.REGRESSION])
+def test_a_baseline_learns_what_words_say(problem):
+    names = [("red",), ("blue",), ("red", "blue"), ()]
+    rows, value = [], ("1", "2", "3", "4")
+    for n in range(40):
+        text = " ".join(["stone", *names[n % 4]])
+        several = problem is Problem.MULTI
+        label = "|".join(names[n % 4]) if several else value[n % 4]
+        rows.append(Row(text, label, "f", n, {}, names[n % 4] if several else None, "word"))
+    labels = {Problem.MULTI: ("blue", "red", "never"), Problem.REGRESSION: ("value",)}
+    task = task_of(problem, labels.get(problem, value))
+    scores = baseline(rows, rows, task=task)
+    assert scores.mae < 0.3 if problem is Problem.REGRESSION else scores.accuracy == 1
+    letters = [Row("a b", row.label, "f", 1, {}, row.labels) for row in rows]
+    with pytest.raises(DataError, match="no words of two letters"):
+        baseline(letters, letters, task=task)

@@ -76,7 +76,8 @@ def run_demo(out: str, *, offline: bool) -> None:
     show.score_tables(scores)
     other = None
     try:
-        other = baseline(training, held_out, labels=model.loaded.labels)
+        other = baseline(training, held_out, task=run.task)
+        assert isinstance(other, Metrics)
         points = 100 * (scores.accuracy - other.accuracy)
         side = "above" if points >= 0 else "below"
         show.out.print(f"held-out accuracy {show.percent(scores.accuracy)}, {abs(points):.1f} points {side}")

@@ -4,7 +4,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from clearhead.app.machine import machine
-from clearhead.app.show import span
+from clearhead.app.show import say, span
+from clearhead.errors import ClearheadError
 from clearhead.explain.mistakes import most_confident_mistakes
 from clearhead.explain.report import Answer, Report, write_report
 from clearhead.infer.evaluate import Evaluation
@@ -12,6 +13,7 @@ from clearhead.infer.model import Model
 from clearhead.learn.place import REPORT, read_log
 from clearhead.learn.run import Run
 from clearhead.model.config import Problem
+from clearhead.tasks.baseline import baseline, baseline_name
 from clearhead.tasks.task import Scores
 
 
@@ -94,12 +96,21 @@ def report_of_run(run: Run) -> Path:
         ("Evaluate it on texts it has never met", f"clearhead evaluate {run.out} --data test.csv"),
         ("Check its promises on this machine", f"clearhead verify {run.out}"),
     )
+    other = None
+    if run.settings.baseline:
+        try:
+            other = baseline(run.training, run.validation, task=run.task)
+        except ClearheadError as error:
+            run.notes.append(f"no baseline: {error}")
+            say(f"note: no baseline: {error}")
     numbers = run.task.problem is Problem.REGRESSION
     kind = "a number for each text" if numbers else f"{len(run.labels)} labels"
     extras = Extras(
         title=f"{run.out.name}: text classification",
         subtitle=f"{run.settings.data}, {kind}",
         metrics_of=f"{len(run.validation):,} validation texts ({chosen})",
+        baseline=other,
+        baseline_name=baseline_name(run.task),
         next_steps=steps,
     )
     return report(run, model, evaluation=evaluation, extras=extras)

@@ -21,7 +21,7 @@ except ImportError:  # not a POSIX machine: two runs into one folder are not not
 
 SETTINGS, LOG, REPORT, LOCK = "settings.json", "metrics.jsonl", "report.html", ".running"
 # Settings that do not change what is computed.
-FREE = ("resume", "overwrite", "out", *(item.name for item in fields(Opening)))
+FREE = ("resume", "overwrite", "out", "baseline", *(item.name for item in fields(Opening)))
 
 
 def chosen(settings: Training) -> dict[str, Any]:
