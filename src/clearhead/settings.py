@@ -153,10 +153,15 @@ class Asking(Reading):
     """How a model is asked: evaluate and predict."""
 
     batch_tokens: int = option(4096, "tokens in a batch; the answers do not depend on it")
+    abstain_below: float | None = option(
+        None, "give no label where the best probability is below this; one label a text only"
+    )
 
     def __post_init__(self) -> None:
         check_choices(self)
         at_least("batch_tokens", self.batch_tokens, least=1)
+        if self.abstain_below is not None and not 0 <= self.abstain_below <= 1:
+            raise SettingError(f"--abstain-below {self.abstain_below} must be from 0 to 1")
 
 
 @dataclass(frozen=True, kw_only=True)

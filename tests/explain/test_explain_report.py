@@ -201,25 +201,27 @@ def test_empty_sections_vanish(report):
     full = report()
     plain = Report(title=full.title, subtitle="", metrics=full.metrics, metrics_of=full.metrics_of)
     html = page(plain)
-    assert html.count("<section") == 3
+    assert html.count("<section") == 4
     headings = [part.split("<")[0] for part in html.split("<h2")[1:]]
     assert [heading.split(">")[1] for heading in headings] == [
         "Result",
         "Confusion matrix",
         "Scores by label",
+        "Calibration",
     ]
 
 
 def test_sections_come_in_the_order_of_the_questions_a_reader_has(report):
     ids = [part.split('"')[0] for part in page(report()).split('<h2 id="')[1:]]
-    expected = "result curves confusion classes mistakes answers baseline timing machine settings notes next"
+    expected = "result curves confusion classes calibration mistakes answers "
+    expected += "baseline timing machine settings notes next"
     assert ids == expected.split()
 
 
 def test_every_table_has_a_caption_and_every_heading_cell_a_scope(report):
     elements = Elements(page(report())).elements
     tags = [element[0] for element in elements]
-    assert tags.count("table") == tags.count("caption") == 4
+    assert tags.count("table") == tags.count("caption") == 5
     assert all("scope" in element for element in elements if element[0] == "th")
 
 

@@ -15,10 +15,7 @@ from clearhead.check.finding import Finding, Verdict
 from clearhead.checkpoint import catalog as names
 from clearhead.checkpoint.files import moved_into_place
 from clearhead.data.rows import Row
-from clearhead.errors import FolderError
 from clearhead.infer.evaluate import Evaluation
-from clearhead.model.config import Learned, Positions, Relative, Rotary, Sinusoidal
-from clearhead.settings import Opening
 from clearhead.tasks.classify import Result
 from clearhead.tasks.regress import NumberResult
 from clearhead.tasks.scores import Metrics
@@ -74,9 +71,14 @@ def evaluation(found: Evaluation, *, as_json: bool) -> None:
     if found.truncated:
         say(f"note: longer than the model takes, and cut: {found.truncated} of {metrics.texts} texts")
     if plain(as_json):
-        emit(asdict(metrics) | {"truncated": found.truncated, "seconds": found.seconds})
+        unsure = {} if found.answered is None else asdict(found.answered)
+        emit(asdict(metrics) | unsure | {"truncated": found.truncated, "seconds": found.seconds})
         return
     score_tables(metrics)
+    if found.answered:
+        accuracy = found.answered.answered_accuracy
+        right = "" if accuracy is None else f", {percent(accuracy)} of the answers right"
+        out.print(f"answered where sure enough: {percent(found.answered.coverage)} of the texts{right}")
 
 
 def score_tables(metrics: Scores) -> None:
@@ -99,7 +101,7 @@ def score_tables(metrics: Scores) -> None:
             out.print(
                 f"{texts}: accuracy {percent(metrics.accuracy)}, macro F1 {metrics.macro_f1:.3f}, "
                 f"loss {metrics.loss:.3f}, MCC {metrics.matthews_correlation:.3f}, "
-                f"AUROC {decimal(metrics.auroc)}"
+                f"AUROC {decimal(metrics.auroc)}, calibration error {metrics.calibration_error:.3f}"
             )
     table = Table("label", "precision", "recall", "F1", "texts")
     for score in metrics.classes:
@@ -134,6 +136,8 @@ def line_of(row: Row, result: Answer) -> dict[str, Any]:
     """An answer, then the other columns of its row; one named like ours gets `input_` before it."""
     pair = {} if row.pair is None else {"pair": row.pair}
     line: dict[str, Any] = {"text": row.text, **pair, **asdict(result)}
+    if line.get("reason", "") is None:
+        del line["reason"]  # it stands where an answer was held back
     for name, value in row.extra.items():
         while name in line:
             name = f"input_{name}"
@@ -159,6 +163,8 @@ def worded(result: Answer) -> tuple[str, str]:
             return ", ".join(f"{label} {percent(scores[label])}" for label in labels) or "none", ""
         case NumberResult(value=float(value)):
             return f"{value:.3f}", ""
+        case Result(reason=str(), score=score):
+            return "(unsure)", percent(score or 0.0)
         case _:
             return "(skipped)", ""
 
@@ -221,73 +227,3 @@ def pairs(values: Mapping[str, Any], *, as_json: bool) -> None:
         said = f"{value:.4g}" if isinstance(value, float) else str(value)
         grid.add_row(Text(name), Text(", ".join(value) if isinstance(value, list) else said))
     out.print(grid)
-
-
-def info(model: str, opening: Opening, *, as_json: bool) -> None:
-    """Facts and sizes of a folder or of an architecture by name."""
-    from clearhead.checkpoint.architectures import ARCHITECTURES
-    from clearhead.checkpoint.families import FAMILIES
-    from clearhead.infer.model import load
-    from clearhead.model.config import sizes
-
-    if model in ARCHITECTURES and not Path(model).exists():
-        known = ARCHITECTURES[model]
-        config, head, context, printed = known.config, known.head, known.context, known.printed
-        facts: dict[str, Any] = {"name": model, "printed": printed}
-    else:
-        try:
-            loaded = load(model, **asdict(opening))
-        except FolderError as error:
-            if Path(model).exists():
-                raise
-            raise FolderError(f"{error}; architectures by name: {', '.join(ARCHITECTURES)}") from error
-        config, head = loaded.config, loaded.loaded.network.head_facts
-        context = min(loaded.limit or 512, 512)
-        facts = {"folder": str(loaded.loaded.folder), "family": loaded.loaded.family.model_type}
-        facts["labels"] = list(loaded.loaded.labels)
-    size = sizes(config, head, context=context)
-    costs = asdict(size) | {"weight_bytes": size.weight_bytes, "training_bytes": size.training_bytes}
-    if plain(as_json):
-        said = FAMILIES["clearhead"].fields(config, head) or {}
-        emit(facts | {"facts": said["facts"], "head": said["head"], "sizes": costs})
-        return
-    lines = {name: value for name, value in facts.items() if value}
-    stack = (
-        f"{config.layers} blocks"
-        if not config.decoder_layers
-        else f"{config.layers} + {config.decoder_layers} blocks"
-    )
-    lines |= {
-        "shape": f"{stack}, width {config.width:,}, {config.heads} heads of {config.each_head}, "
-        f"feed-forward {config.hidden:,}, vocabulary {config.vocab:,}",
-        "positions": f"{said_positions(config.positions)}; "
-        f"layer norm {'before' if config.norm_first else 'after'} attention and feed-forward",
-        "head": f"{head.pooling} pooling, {head.labels} labels" if head else "none",
-        "parameters": f"{size.parameters:,} ({size.embedding:,} of them in embedding tables)",
-        "memory": f"{big(size.weight_bytes)}B of float32 weights; "
-        f"{big(size.training_bytes)}B to train with AdamW, without activations",
-        "operations": f"{big(size.operations)} multiply-adds a token, forward, in a text of {context} tokens",
-    }
-    pairs(lines, as_json=False)
-
-
-def said_positions(positions: Positions) -> str:
-    """Positions in words."""
-    match positions:
-        case Learned(count=count):
-            return f"learned, at most {count:,} tokens"
-        case Sinusoidal():
-            return "sinusoidal, no longest text"
-        case Rotary(count=count):
-            return f"rotary, at most {count:,} tokens"
-        case Relative(buckets=buckets):
-            return f"relative, {buckets} buckets"
-
-
-def big(number: float) -> str:
-    """A number with three digits and a prefix."""
-    for prefix in ("", "k", "M", "G", "T", "P"):
-        if number < 1000:
-            return f"{number:.3g} {prefix}"
-        number /= 1000
-    return f"{number:.3g} E"

@@ -138,9 +138,9 @@ def get(
 
 def info(model: str, *, opening: Open = OPEN, json: Json = False) -> int:
     """Sizes of a model folder or of an architecture by name (bert-base, gpt3-175b, …)."""
-    from clearhead.app import show
+    from clearhead.app import facts
 
-    show.info(model, opening, as_json=json)
+    facts.info(model, opening, as_json=json)
     return 0
 
 

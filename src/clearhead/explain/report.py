@@ -80,6 +80,7 @@ def page(report: Report) -> str:
         single=isinstance(metrics, Metrics),
         matrix=tables.matrix(metrics) if isinstance(metrics, Metrics) else [],
         pairs=tables.confused_pairs(metrics) if isinstance(metrics, Metrics) else [],
+        calibration=tables.calibration_rows(metrics) if isinstance(metrics, Metrics) else [],
         classes=[] if isinstance(metrics, NumberMetrics) else tables.class_rows(metrics),
         compared=summary.compared(metrics, baseline) if baseline else [],
     )

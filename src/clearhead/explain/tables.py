@@ -44,6 +44,20 @@ def confused_pairs(metrics: Metrics) -> list[tuple[str, str, str, str]]:
     return [(right, guess, f"{texts:,}", percent(share)) for texts, share, right, guess in pairs[:MOST_PAIRS]]
 
 
+def calibration_rows(metrics: Metrics) -> list[tuple[str, str, str, str]]:
+    """The best probability from and to, texts, its mean, and the share that is right; of bins with texts."""
+    return [
+        (
+            f"{part.low:.1f} to {part.high:.1f}",
+            f"{part.texts:,}",
+            percent(part.confidence),
+            percent(part.accuracy),
+        )
+        for part in metrics.calibration
+        if part.texts
+    ]
+
+
 def class_rows(metrics: Metrics | SeveralMetrics) -> list[tuple[str, str, str, str, str]]:
     """Label, precision, recall, F1 and texts; of many labels those with the lowest F1.
 

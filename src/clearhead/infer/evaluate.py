@@ -12,9 +12,20 @@ from clearhead.data.rows import Row, read_rows
 from clearhead.infer.model import Model
 from clearhead.model.config import Problem
 from clearhead.settings import Asking, made
+from clearhead.tasks.classify import Result
 from clearhead.tasks.examples import encode_rows
-from clearhead.tasks.task import Answer, Scores
+from clearhead.tasks.task import Answer, Scores, held_back
 from clearhead.text.tokenizer import Encoding
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a model does that gives no label where it is not sure: the share of texts it answers, and how
+    many of the answers are right (None where there are none)."""
+
+    abstain_below: float
+    coverage: float
+    answered_accuracy: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +37,7 @@ class Evaluation:
     encodings: list[Encoding]
     logits: Tensor
     seconds: float
+    answered: Answered | None = None
 
     @property
     def truncated(self) -> int:
@@ -50,7 +62,23 @@ def evaluate_rows(model: Model, rows: list[Row], *, settings: Asking) -> Evaluat
     encodings = encode_rows(rows, model.tokenizer, limit=model.limit, long=settings.long)
     logits = model.logits(encodings, batch_tokens=settings.batch_tokens)
     targets = model.task.targets(rows)
-    return Evaluation(model.task.metrics(logits, targets), rows, encodings, logits, perf_counter() - start)
+    answered = None
+    if settings.abstain_below is not None:
+        given = held_back(model.task.results(logits, encodings), settings.abstain_below)
+        answered = covered(rows, given, below=settings.abstain_below)
+    metrics = model.task.metrics(logits, targets)
+    return Evaluation(metrics, rows, encodings, logits, perf_counter() - start, answered)
+
+
+def covered(rows: Sequence[Row], given: Sequence[Answer], *, below: float) -> Answered:
+    """How many rows have an answer, and how many of the answers are right."""
+    pairs = [
+        (row.label, result.label)
+        for row, result in zip(rows, given, strict=True)
+        if isinstance(result, Result) and result.label is not None
+    ]
+    right = sum(label == answer for label, answer in pairs)
+    return Answered(below, len(pairs) / len(rows), right / len(pairs) if pairs else None)
 
 
 def predict_rows(model: Model, rows: Sequence[Row], *, settings: Asking) -> list[tuple[Row, Answer]]:
@@ -63,6 +91,7 @@ def predict_rows(model: Model, rows: Sequence[Row], *, settings: Asking) -> list
     encodings = encode_rows(some, model.tokenizer, limit=model.limit, long=settings.long)
     logits = model.logits(encodings, batch_tokens=settings.batch_tokens)
     answers: list[Answer] = [model.task.skipped()] * len(rows)
-    for index, result in zip(asked, model.task.results(logits, encodings), strict=True):
+    given = held_back(model.task.results(logits, encodings), settings.abstain_below)
+    for index, result in zip(asked, given, strict=True):
         answers[index] = result
     return list(zip(rows, answers, strict=True))

@@ -17,7 +17,7 @@ from clearhead.model.context import Context
 from clearhead.model.heads import pool
 from clearhead.model.layout import Batch, pack
 from clearhead.settings import Long, Opening, made
-from clearhead.tasks.task import Answer, Task, task_of
+from clearhead.tasks.task import Answer, Task, held_back, task_of
 from clearhead.text.tokenizer import Encoding, Text, Tokenizer
 
 
@@ -63,14 +63,21 @@ class Model:
         return self.tokenizer.encode(check_texts(texts), limit=self.limit, long=long)
 
     def predict(
-        self, texts: Sequence[Text], *, long: Long = "truncate", batch_tokens: int = 4096
+        self,
+        texts: Sequence[Text],
+        *,
+        long: Long = "truncate",
+        batch_tokens: int = 4096,
+        abstain_below: float | None = None,
     ) -> list[Answer]:
         """The label of each text, or pair of texts, with its probabilities; of a model for several labels or
-        for a number, those. A text's answer does not depend on the others."""
+        for a number, those. A text's answer does not depend on the others. A result whose probability is
+        below `abstain_below` has no label, and a `reason`."""
         if not self.task:
             raise self.unlabelled()
         encodings = self.encode(texts, long=long)
-        return list(self.task.results(self.logits(encodings, batch_tokens=batch_tokens), encodings))
+        results = self.task.results(self.logits(encodings, batch_tokens=batch_tokens), encodings)
+        return held_back(results, abstain_below)
 
     def logits(
         self, encodings: Sequence[Encoding], *, batch_tokens: int = 4096

@@ -1,7 +1,7 @@
 """Text classification: one label for a text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -20,7 +20,7 @@ class Result:
     """The answer for one text: `score` is the label's probability, `scores` that of each label.
 
     `tokens` went through the model, `dropped` did not fit. A text that was skipped has no label and no
-    scores.
+    scores. `reason` says why there is no label where the model was not sure enough of it.
     """
 
     label: str | None
@@ -28,6 +28,13 @@ class Result:
     scores: dict[str, float]
     tokens: int
     dropped: int
+    reason: str | None = None
+
+    def if_sure(self, least: float) -> "Result":
+        """The same, without its label where its probability is below this."""
+        if self.score is None or self.score >= least:
+            return self
+        return replace(self, label=None, reason=f"the best probability is below {least}")
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,18 @@ class ClassScore:
 
 
 @dataclass(frozen=True)
+class Bin:
+    """The texts whose best probability is above `low` and at most `high`: how many, the mean of that
+    probability, and the share that is right (None for no texts)."""
+
+    low: float
+    high: float
+    texts: int
+    confidence: float | None
+    accuracy: float | None
+
+
+@dataclass(frozen=True)
 class Metrics:
     """Scores over a set of texts, all between 0 and 1 but `loss` (nats a text) and `matthews_correlation` (−1
     to 1).
@@ -37,6 +49,8 @@ class Metrics:
     auroc: float | None
     classes: tuple[ClassScore, ...]
     confusion: tuple[tuple[int, ...], ...]
+    calibration: tuple[Bin, ...]
+    calibration_error: float
 
     def summary(self) -> dict[str, Any]:
         """The single numbers, under the names of the field (`eval_…`), for logs."""
@@ -48,6 +62,7 @@ def measure(logits: NDArray[np.float64], targets: NDArray[np.int64], *, labels: 
     """All scores from logits `(texts, labels)` and the number of each right label."""
     count = len(labels)
     guesses = logits.argmax(-1)
+    bins = calibrated(logits, guesses == targets)
     confusion = np.zeros((count, count), dtype=np.int64)
     np.add.at(confusion, (targets, guesses), 1)
     right, predicted, total = confusion.sum(1), confusion.sum(0), int(confusion.sum())
@@ -72,7 +87,33 @@ def measure(logits: NDArray[np.float64], targets: NDArray[np.int64], *, labels: 
         auroc=sum(known) / count if len(known) == count else None,
         classes=tuple(classes),
         confusion=tuple(tuple(int(cell) for cell in row) for row in confusion),
+        calibration=bins,
+        calibration_error=calibration_error(bins),
     )
+
+
+def calibrated(logits: NDArray[np.float64], right: NDArray[np.bool_]) -> tuple[Bin, ...]:
+    """Ten bins of the best probability, of equal width (Guo et al. 2017)."""
+    best = 1 / np.exp(logits - logits.max(-1, keepdims=True)).sum(-1)
+    places = np.clip(np.ceil(10 * best).astype(int) - 1, 0, 9)
+    found = []
+    for place in range(10):
+        here = places == place
+        texts = int(here.sum())
+        shares = (float(best[here].mean()), float(right[here].mean())) if texts else (None, None)
+        found.append(Bin(place / 10, (place + 1) / 10, texts, *shares))
+    return tuple(found)
+
+
+def calibration_error(bins: tuple[Bin, ...]) -> float:
+    """The mean over texts of |accuracy − confidence| of their bin (Guo et al. 2017, equation 3)."""
+    total = sum(part.texts for part in bins)
+    gaps = [
+        part.texts * abs(part.accuracy - part.confidence)
+        for part in bins
+        if part.accuracy is not None and part.confidence is not None
+    ]
+    return sum(gaps) / total
 
 
 def _matthews(confusion: NDArray[np.int64]) -> float:

@@ -60,6 +60,18 @@ class Task(Protocol):
         """How well logits agree with what is right: one of `Scores`."""
 
 
+def held_back(results: Sequence[Answer], least: float | None) -> list[Answer]:
+    """Results without the labels whose probability is below `least`; SettingError where there are none."""
+    if least is None:
+        return list(results)
+    found: list[Answer] = []
+    for result in results:
+        if not isinstance(result, Result):
+            raise SettingError("--abstain-below is for models with one label a text; this is another")
+        found.append(result.if_sure(float(least)))
+    return found
+
+
 def task_of(problem: Problem, labels: tuple[str, ...], *, source: object = "model") -> Task:
     """The task of a model whose outputs mean this. SettingError for a regression of several numbers."""
     match problem:
