@@ -88,12 +88,15 @@ class Learning:
     pooling: Literal["cls", "mean", "max"] | None = option(
         None, "how a text becomes one vector; else as the family is published"
     )
+    freeze: Annotated[bool, Parameter(negative="")] = option(
+        False, "train the head alone; the body's vectors are computed once, without dropout"
+    )
     epochs: int = option(3, "times each text is seen")
     max_steps: int | None = option(None, "stop after this many steps")
     batch_tokens: int = option(1024, "tokens in a batch; there are no padding tokens")
     accumulate: int = option(1, "batches in a step; the loss is that of one large batch")
     learning_rate: float | None = option(
-        None, "peak learning rate; else by size: new 1e-3, small 1e-4, large 3e-5"
+        None, "peak learning rate; else by what is trained: new or head alone 1e-3, small 1e-4, large 3e-5"
     )
     warmup: float = option(0.1, "steps until the peak: a share below 1, or a count")
     weight_decay: float = option(0.01, "decay of matrices (not of biases and norms)")
@@ -144,6 +147,8 @@ class Training(Opening, Making, Reading, Learning):
             raise SettingError(f"--dropout {self.dropout} must be at least 0 and below 1")
         if not 0 <= self.label_smoothing < 1:
             raise SettingError(f"--label-smoothing {self.label_smoothing} must be at least 0 and below 1")
+        if self.freeze and self.base == "new":
+            raise SettingError("--freeze keeps the body, and a new one knows nothing; give another --from")
         if self.resume and self.overwrite:
             raise SettingError("--resume goes on with a run, --overwrite replaces it; give one of them")
 

@@ -28,6 +28,8 @@ def training(run: Run) -> None:
     )
     for note in run.notes:
         say(f"note: {note}")
+    if run.settings.freeze:
+        say("the body stays as it is: its vectors of the texts are computed once, which comes first")
     steps = len(run.trainer.steps)
     left = steps - run.trainer.done
     count = f"{left:,} more of {steps:,} steps" if left < steps else f"{steps:,} steps"

@@ -76,7 +76,7 @@ class Run:
                 f"{cut} of {len(self.training)} texts are cut to the model's {self.model.limit} tokens"
             )
         targets = self.task.targets(self.training)
-        names = ("epochs", "batch_tokens", "accumulate", "max_steps", "seed", "dropout")
+        names = ("epochs", "batch_tokens", "accumulate", "max_steps", "seed", "dropout", "freeze")
         plan = Plan(**{name: getattr(settings, name) for name in names})
         self.trainer = Trainer(loaded.network, self.task, examples=self.encodings, targets=targets, plan=plan)
         self.learning_rate = usual_rate(settings, self.model.config)
@@ -111,6 +111,8 @@ class Run:
         )
         per_token = seconds / max(1, trained * self.settings.epochs)
         evaluating = per_token * trained * asked * times / 3  # forward is a third of a step
+        if self.settings.freeze:  # then a step has no part in which the body is asked
+            evaluating = self.trainer.body_seconds * asked * times
         return seconds + evaluating + self.saving()
 
     def saving(self) -> float:

@@ -73,9 +73,9 @@ def new_model(settings: Training, rows: Sequence[Row], *, task: Task) -> Loaded:
 
 
 def usual_rate(settings: Training, config: Config) -> float:
-    """The peak learning rate: as asked for, or by what is trained (new, narrow, wide)."""
+    """The peak learning rate: as asked for, or by what is trained (new or a head alone, narrow, wide)."""
     if settings.learning_rate is not None:
         return settings.learning_rate
-    if settings.base == "new":
+    if settings.base == "new" or settings.freeze:
         return 1e-3
     return 1e-4 if config.width < 512 else 3e-5

@@ -152,6 +152,8 @@ def _into(trainer: Trainer, state: Path) -> Standing:
     trainer.drop.generator.set_state(tensors.pop("dropout"))
     with torch.no_grad():
         for name, parameter in trainer.network.named_parameters():
+            if not parameter.requires_grad:
+                continue  # a frozen body is that of the start
             parameter.copy_(tensors.pop(f"weight.{name}"))
             kinds = [key for key in tensors if key.endswith(f".{name}")]
             kinds = [key for key in kinds if key.removesuffix(f".{name}").isidentifier()]

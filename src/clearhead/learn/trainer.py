@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import isfinite
 from time import perf_counter
 
@@ -9,10 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.errors import ClearheadError
-from clearhead.infer.model import packed
+from clearhead.infer.model import batches_of, packed
 from clearhead.learn.batches import epoch_batches
 from clearhead.learn.schedule import Schedule
 from clearhead.model.context import Context, Dropout
+from clearhead.model.heads import pool
+from clearhead.model.layout import Batch
 from clearhead.model.transformer import Transformer
 from clearhead.tasks.task import Task
 from clearhead.text.tokenizer import Encoding
@@ -43,6 +46,7 @@ class Plan:
     max_steps: int | None
     seed: int
     dropout: float | None
+    freeze: bool
 
     def steps(self, lengths: Sequence[int]) -> list[tuple[int, bool, list[list[int]]]]:
         """All steps of a run: (epoch, last of its epoch, its batches of indices)."""
@@ -74,12 +78,17 @@ class Trainer:
         self.steps = plan.steps([len(example.ids) for example in examples])
         self.done = 0
         self.drop = Dropout(torch.Generator().manual_seed(plan.seed), plan.dropout)
+        self.freeze, self.body_seconds = plan.freeze, 0.0
+        if plan.freeze:
+            for part in (network.embedding, network.encoder):
+                part.requires_grad_(False)
 
     def prepare(self, schedule: Schedule, *, weight_decay: float, max_grad_norm: float) -> None:
         """Make the optimiser: decay for matrices, none for biases and norms."""
         self.schedule, self.max_grad_norm = schedule, max_grad_norm
-        matrices = [p for p in self.network.parameters() if p.ndim > 1]
-        vectors = [p for p in self.network.parameters() if p.ndim <= 1]
+        trained = [p for p in self.network.parameters() if p.requires_grad]
+        matrices = [p for p in trained if p.ndim > 1]
+        vectors = [p for p in trained if p.ndim <= 1]
         groups = [
             {"params": matrices, "weight_decay": weight_decay},
             {"params": vectors, "weight_decay": 0.0},
@@ -115,11 +124,32 @@ class Trainer:
         total = 0.0
         for members in batches:
             batch = packed([self.examples[index] for index in members])
-            logits = self.network.classify(batch, Context.of(batch.layout, drop=drop))
+            logits = self.logits(list(members), batch, Context.of(batch.layout, drop=drop))
             loss = self.task.loss(logits, self.targets[list(members)]) / size
             loss.backward()
             total += loss.item()
         return total
+
+    def logits(self, members: list[int], batch: Batch, context: Context) -> Tensor:
+        """Logits of the members; of a body that stays as it is, from what it gave once."""
+        if not self.freeze:
+            return self.network.classify(batch, context)
+        assert self.network.head
+        logits: Tensor = self.network.head.answer(self.vectors[members], context)
+        return logits
+
+    @cached_property
+    def vectors(self) -> Tensor:
+        """What the head pools from each text under a body that stays as it is, without dropout."""
+        head, start = self.network.head, perf_counter()
+        assert head
+        found = torch.zeros(len(self.examples), self.network.config.width)
+        with torch.no_grad():
+            for members, batch in batches_of(self.examples, 4096):
+                stream = self.network(batch, Context.of(batch.layout))
+                found[members] = pool(stream, batch.layout, pooling=head.pooling)
+        self.body_seconds = perf_counter() - start
+        return found
 
     def estimate(self) -> float:
         """Seconds that the remaining steps will take, from two timed tries that change nothing."""

@@ -45,7 +45,10 @@ class ClassificationHead(nn.Module):
 
     def forward(self, x: Float[Tensor, "tokens width"], context: Context) -> Float[Tensor, "texts labels"]:
         """Logits of each text, or its vector where the head has no labels, in the caller's order."""
-        pooled = pool(x, context.layout, pooling=self.pooling)
+        return self.answer(pool(x, context.layout, pooling=self.pooling), context)
+
+    def answer(self, pooled: Float[Tensor, "texts width"], context: Context) -> Float[Tensor, "texts labels"]:
+        """The same from what was pooled."""
         texts = len(pooled)
         # As in the stream: rows are rounded up, so that no text's logits depend on how many texts there are.
         pooled = nn.functional.pad(pooled, (0, 0, 0, round_up(texts) - texts))
