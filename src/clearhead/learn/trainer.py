@@ -124,13 +124,13 @@ class Trainer:
         total = 0.0
         for members in batches:
             batch = packed([self.examples[index] for index in members])
-            logits = self.logits(list(members), batch, Context.of(batch.layout, drop=drop))
+            logits = self.logits(batch, list(members), context=Context.of(batch.layout, drop=drop))
             loss = self.task.loss(logits, self.targets[list(members)]) / size
             loss.backward()
             total += loss.item()
         return total
 
-    def logits(self, members: list[int], batch: Batch, context: Context) -> Tensor:
+    def logits(self, batch: Batch, members: list[int], *, context: Context) -> Tensor:
         """Logits of the members; of a body that stays as it is, from what it gave once."""
         if not self.freeze:
             return self.network.classify(batch, context)
