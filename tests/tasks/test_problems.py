@@ -156,6 +156,7 @@ def test_numbers_are_learned_saved_verified_and_evaluated(stars, tmp_path, capsy
         main([*command, *shape, "--epochs", "40", "--learning-rate", "5e-3", "--dropout", "0"])
     assert left.value.code == 0
     page = (out / "report.html").read_text()
+    assert "A model that gives each text a number" in (out / "README.md").read_text()
     assert "mean absolute error" in page and "Confus" not in page and "Scores by label" not in page
     capsys.readouterr()
     model = ch.load(out)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.checkpoint.files import moved_into_place
+from clearhead.model.config import Problem
 
 CARD = "README.md"
 KINDS = {"eval_macro_f1": "f1", "eval_auroc": "roc_auc"}  # as the hub calls them
@@ -22,6 +23,7 @@ class Card:
     base: str | None
     start: str
     labels: tuple[str, ...]
+    problem: Problem
     data: str
     validation: str | None
     training_texts: int
@@ -51,13 +53,20 @@ def page(card: Card) -> str:
     settings = "".join(f"| {name} | {cell(value)} |\n" for name, value in card.settings.items())
     held_out = card.validation or f"a tenth of {card.data}, chosen by seed"
     labels = ", ".join(f"`{cell(label)}`" for label in card.labels)
+    match card.problem:
+        case Problem.SINGLE:
+            kind = f"A text classifier with the labels {labels}"
+        case Problem.MULTI:
+            kind = f"A text classifier that gives any number of the labels {labels}"
+        case Problem.REGRESSION:
+            kind = "A model that gives each text a number"
     return f"""---
 {front_matter(card, numbers)}---
 {MARK}
 
 # {cell(card.name)}
 
-A text classifier with the labels {labels}: {card.parameters:,} parameters, trained from {cell(card.start)}
+{kind}: {card.parameters:,} parameters, trained from {cell(card.start)}
 with clearhead.
 
 ## Data

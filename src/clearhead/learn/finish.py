@@ -28,6 +28,7 @@ def write_run_card(run: "Run") -> bool:
             base=base,
             start="nothing" if settings.base == "new" else base or Path(settings.base).name,
             labels=run.labels,
+            problem=run.task.problem,
             data=str(shown("data", settings.data)),
             validation=Path(settings.validation).name if settings.validation else None,
             training_texts=len(run.training),
