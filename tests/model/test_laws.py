@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.errors import SettingError
+from clearhead.model.block import activation_for
 from clearhead.model.config import (
     Activation,
     Config,
@@ -226,3 +227,18 @@ def test_heads_that_do_not_divide_the_width_are_refused_by_name():
 def test_facts_whose_arithmetic_is_not_built_are_refused_by_name(change, named):
     with pytest.raises(SettingError, match=named):
         Transformer(replace(CONFIG, **change))
+
+
+@pytest.mark.parametrize(
+    ("activation", "at_one", "at_gap"),
+    [
+        (Activation.GELU, 0.8413447, 2.6906392),
+        (Activation.GELU_TANH, 0.8411920, 2.6911124),
+        (Activation.RELU, 1.0, 2.7),
+        (Activation.TANH, 0.7615942, 0.9910075),
+    ],
+)
+def test_both_forms_of_gelu_are_what_they_say(activation, at_one, at_gap):
+    """Case A42: the two differ most, by 4.7e-4, near 2.7."""
+    found = activation_for(activation)(torch.tensor([1.0, 2.7], dtype=torch.float64))
+    torch.testing.assert_close(found, torch.tensor([at_one, at_gap], dtype=torch.float64), atol=1e-6, rtol=0)
