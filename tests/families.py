@@ -1,5 +1,6 @@
 """Tiny random models of every published family, made with the published code."""
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,14 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }  # fmt: skip
 NAMES = tuple(CONFIGS)
+LENGTHS = (1, 2, 2, 5, 9, 17, 31, 32, 5)
 WITH_VOCAB = ("bert", "distilbert", "electra", "electra-wide")
+
+
+def texts() -> list[list[int]]:
+    """Random ids, without special ones, up to the longest text."""
+    chance = random.Random(1)
+    return [[chance.randrange(2, VOCAB) for _ in range(length)] for length in LENGTHS]
 
 
 def kinds(name: str) -> list[type]:

@@ -2,13 +2,12 @@
 
 import pytest
 import torch
-from test_parity_families import texts
 from torch.nn.functional import cross_entropy
 
 import clearhead as ch
 from clearhead.checkpoint.folder import read_folder
 from clearhead.model.layout import pack
-from families import NAMES, kinds, published, tiny_folder, write_tokenizer
+from families import NAMES, kinds, published, texts, tiny_folder, write_tokenizer
 from float64 import in_float64
 
 LABELS = ("bad", "good")

@@ -1,7 +1,5 @@
 """Every published family agrees with the published code, in float64 to 1e-10, both ways."""
 
-import random
-
 import pytest
 import torch
 
@@ -9,21 +7,15 @@ import clearhead as ch
 from clearhead.checkpoint.folder import read_folder
 from clearhead.model.context import Context
 from clearhead.model.layout import pack
-from families import NAMES, VOCAB, kinds, published, tiny_folder, write_tokenizer
+from families import NAMES, kinds, published, texts, tiny_folder, write_tokenizer
 from float64 import in_float64
 
-LENGTHS = (1, 2, 2, 5, 9, 17, 31, 32, 5)
 TEXTS = [
     "good bread .",
     "the film was not so good , and the soup was cold",
     "slow",
     "1 2 3 4 5 6 7 8 9 0 " * 3,
 ]
-
-
-def texts() -> list[list[int]]:
-    chance = random.Random(1)
-    return [[chance.randrange(2, VOCAB) for _ in range(length)] for length in LENGTHS]
 
 
 @pytest.mark.shows("load")
