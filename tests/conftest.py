@@ -3,6 +3,8 @@
 import os
 
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+# Threads that wait for each other sleep instead of spinning: beside other programs that would take hours.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 from jaxtyping import install_import_hook
 

@@ -125,7 +125,7 @@ def label_count(fields: Fields) -> int:
     plain = "torch.nn.modules.linear.Identity"
     fields.require(sbert_ce_default_activation_function=plain)
     newer = fields("sentence_transformers", None)
-    if newer and newer.get("activation_fn", plain) != plain:
+    if isinstance(newer, dict) and newer.get("activation_fn", plain) != plain:
         raise FolderError(
             f"{fields.source}: activation_fn={newer['activation_fn']!r} is not supported, only {plain!r}"
         )

@@ -68,7 +68,7 @@ def versus(metrics: Scores, baseline: Scores) -> tuple[str, str]:
     if isinstance(metrics, NumberMetrics) or isinstance(baseline, NumberMetrics):
         ours, theirs = getattr(metrics, "mae", nan), getattr(baseline, "mae", nan)
         size = decimal(abs(ours - theirs))
-        return f"{size} {'above' if ours > theirs else 'below'}", decimal(theirs)
+        return f"{size} {'worse' if ours > theirs else 'better'} than", decimal(theirs)  # an error
     return against(metrics.accuracy - baseline.accuracy), percent(baseline.accuracy)
 
 
