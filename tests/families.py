@@ -88,7 +88,9 @@ def write_tokenizer(folder: Path, name: str) -> None:
     if name in WITH_VOCAB:
         write_vocab(folder)
         return
-    core = BertWordPieceTokenizer(vocab={word: number for number, word in enumerate(SPECIAL + WORDS)})
+    unknown, padding = ("[UNK]", "[PAD]") if CONFIGS[name][1].get("pad_token_id") == 1 else ("[PAD]", "[UNK]")
+    words = [unknown, padding, *SPECIAL[2:], *WORDS]
+    core = BertWordPieceTokenizer(vocab={word: number for number, word in enumerate(words)})
     core.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:0 [SEP]:0",

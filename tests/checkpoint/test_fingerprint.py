@@ -261,3 +261,10 @@ def test_a_damaged_published_folder_is_never_a_traceback(tmp_path, count):
             damaged(whole, 1000 * number + seed, at=at)
             with suppress(ClearheadError):
                 everything(ch.load(at, allow_bin=True))
+
+
+def test_a_tokenizer_file_that_is_added_later_is_seen(bert_folder, tmp_path):
+    ch.load(bert_folder).save(tmp_path / "saved")
+    (tmp_path / "saved" / "special_tokens_map.json").write_text('{"mask_token": "soup"}')
+    with pytest.raises(FolderError, match="changed since: special_tokens_map"):
+        ch.load(tmp_path / "saved")

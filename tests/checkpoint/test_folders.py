@@ -21,6 +21,7 @@ from clearhead.checkpoint.tensors import WEIGHTS
 from clearhead.errors import FolderError
 from clearhead.model.config import Head, Pooling
 from clearhead.model.transformer import with_head
+from families import tiny_folder
 from tiny import published, tiny_bert
 
 TEXTS = ["a good soup", "not very warm, and slow!", "fine"]
@@ -300,3 +301,41 @@ def test_labels_without_names_are_numbered_as_published(tmp_path):
     assert ch.load(folder).loaded.labels == ("LABEL_0", "LABEL_1")
     assert not [finding for finding in ch.verify(ch.load(folder)) if finding.verdict == "fail"]
     assert isinstance(published(("a", "b")), BertForSequenceClassification)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"rope_parameters": {"full_attention": {"type": "linear"}, "sliding_attention": {}}},
+            "type='linear'",
+        ),
+        ({"rope_parameters": {"rope_type": "linear", "factor": 4}}, "says nothing of 'full_attention'"),
+        ({"rope_parameters": "x"}, "rope_parameters='x' says nothing"),
+        ({"sliding_window": 3}, "sliding_window=3 is not supported, only 4"),
+        ({"layer_types": ["full_attention"]}, "must name num_hidden_layers kinds"),
+        ({"attention_bias": True}, "attention_bias and mlp_bias differ"),
+        ({"local_attention": None}, "local_attention=None cannot be used"),
+        ({"classifier_dropout": 1.0}, "dropout of the head=1.0 must be at least 0 and below 1"),
+        ({"classifier_dropout": "0.1"}, "dropout of the head='0.1' must be a number"),
+        ({"mlp_dropout": None}, "hidden_dropout=None must be a number"),
+        ({"hidden_activation": ["gelu"]}, r"hidden_activation=\['gelu'\] is not supported"),
+        ({"architectures": 3}, "architectures=3 cannot be used"),
+        ({"quantization_config": {"bits": 4}}, "quantization_config=.* is not supported"),
+        ({"num_hidden_layers": 100000, "layer_types": None}, "says 100000 blocks"),
+    ],
+)
+def test_fields_of_another_family_that_change_numbers_are_refused_by_name(tmp_path, changes, message):
+    folder = tiny_folder(tmp_path, "modernbert", ("a", "b"))
+    values = json.loads((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(json.dumps(values | changes))
+    with pytest.raises(FolderError, match=message):
+        read_folder(folder)
+
+
+def test_a_padding_id_that_texts_may_hold_is_refused_where_positions_begin_after_it(tmp_path):
+    folder = tiny_folder(tmp_path, "roberta")
+    values = json.loads((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(json.dumps(values | {"pad_token_id": 0}))
+    with pytest.raises(FolderError, match=r"pad_token_id=0 is the token '\[UNK\]'"):
+        read_folder(folder)

@@ -26,7 +26,7 @@ def read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise FolderError(f"{path.parent} has no {path.name}; is it a model folder?")
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise FolderError(f"{path} is not valid JSON ({error}); fetch or save the folder again") from error
     if not isinstance(values, dict):

@@ -25,6 +25,7 @@ from clearhead.text.tokenizer import Tokenizer
 
 FINGERPRINT = "fingerprint.json"
 # Files that every fingerprint speaks of, and what they mean to people.
+ADDED = ("special_tokens_map.json", "added_tokens.json")  # read where they are there, never written here
 MEANT = {"config.json": "facts and labels", "model.safetensors": "weights", "tokenizer.json": "tokenizer"}
 FIELDS = {"files", "labels", "text", "text_ids", "ids", "segments", "answers", "tolerance"}
 TOLERANCE = 1e-5  # relative to the largest number of an answer
@@ -117,11 +118,16 @@ def read(folder: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     said = read_json(path)
     files = said.get("files")
-    if not isinstance(files, dict) or not files.keys() >= MEANT.keys() or said.keys() != FIELDS:
+    lists = all(isinstance(said.get(name), list) for name in ("labels", "text_ids", "ids", "segments"))
+    if not isinstance(files, dict) or not files.keys() >= MEANT.keys() or said.keys() != FIELDS or not lists:
         raise FolderError(
             f"{path} is broken: it does not hold what a fingerprint holds; save the folder again"
         )
-    changed = [name for name, hash in files.items() if not _is(folder / name, hash)]
+    weights = [name for name in files if name.endswith(".safetensors") and not (folder / name).is_file()]
+    if weights:
+        raise FolderError(f"{folder} lacks {', '.join(weights)}; fetch or save the folder again")
+    added = [name for name in ADDED if name not in files and (folder / name).exists()]
+    changed = [name for name, hash in files.items() if not _is(folder / name, hash)] + added
     if changed:
         table = config.get("id2label")
         labels = list(table.values()) if isinstance(table, dict) else []

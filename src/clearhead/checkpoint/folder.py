@@ -18,7 +18,7 @@ from clearhead.checkpoint.fingerprint import FINGERPRINT
 from clearhead.checkpoint.tensors import WEIGHTS, Stored, read_tensors
 from clearhead.checkpoint.translate import Family, Fields
 from clearhead.errors import ClearheadError, FolderError
-from clearhead.model.config import Head, Problem
+from clearhead.model.config import Config, Head, Learned, Problem
 from clearhead.model.transformer import Transformer
 from clearhead.settings import Opening
 from clearhead.text.tokenizer import Tokenizer
@@ -57,10 +57,15 @@ def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
     said = fingerprint.read(folder, values) if opening.fingerprint else None
     stored = read_tensors(folder, allow_bin=opening.allow_bin)
     names = {family.plain(name) for name in stored.tensors}
-    config = _facts(lambda: family.config(fields), fields.source)
-    head = _facts(lambda: family.head(fields, names), fields.source)
-    new_head = _facts(lambda: family.new_head(fields), fields.source)
+    fields.require(quantization_config=None)
+    config = _facts(lambda: family.config(fields), fields)
+    head = _facts(lambda: family.head(fields, names), fields)
+    new_head = _facts(lambda: family.new_head(fields), fields)
     fields.warn_unread()
+    if config.layers > len(names):
+        raise FolderError(
+            f"{fields.source} says {config.layers} blocks; {stored.source} has {len(names)} tensors"
+        )
     with torch.device("meta"):
         network = Transformer(config, head)
     ours = family.to_ours(stored.tensors, network.state_dict(), source=str(stored.source))
@@ -71,6 +76,7 @@ def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
             f"{folder}: the tokenizer has {tokenizer.vocab_size} tokens, the model only {config.vocab}; "
             "the files belong to different models"
         )
+    refuse_pad(config, tokenizer, source=fields.source)
     probe = tokenizer.encode(["a"])[0]
     if max(probe.ids, default=0) >= config.vocab or max(probe.segments, default=0) >= max(1, config.segments):
         raise FolderError(f"{folder}: the tokenizer's ids or segments go beyond the model's tables")
@@ -79,6 +85,15 @@ def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
         fingerprint.check(said, network, tokenizer=tokenizer, labels=labels, path=folder / FINGERPRINT)
     problem = problem_of(values, len(labels), source=fields.source)
     return Loaded(network.eval(), tokenizer, labels, family, folder, problem, new_head)
+
+
+def refuse_pad(config: Config, tokenizer: Tokenizer, *, source: str) -> None:
+    """Where positions are counted from the padding id on, the published code takes that id for no token."""
+    pad = config.positions.offset - 1 if isinstance(config.positions, Learned) else -1
+    if 0 <= pad < tokenizer.vocab_size and pad not in tokenizer.control_ids:
+        raise FolderError(
+            f"{source}: pad_token_id={pad} is the token {tokenizer.name(pad)!r}, which texts may hold"
+        )
 
 
 def _tokenizer(folder: Path) -> Tokenizer:
@@ -93,14 +108,17 @@ def _tokenizer(folder: Path) -> Tokenizer:
         ) from error
 
 
-def _facts(read: Any, source: str) -> Any:
+def _facts(read: Any, fields: Fields) -> Any:
     """Facts that do not fit together are the folder's fault here, not an option's."""
     try:
         return read()
     except FolderError:
         raise
-    except (ClearheadError, TypeError, ValueError) as error:
-        raise FolderError(f"{source}: {error}") from error
+    except ClearheadError as error:
+        raise FolderError(f"{fields.source}: {error}") from error
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+        value = fields.values.get(fields.last)
+        raise FolderError(f"{fields.source}: {fields.last}={value!r} cannot be used ({error})") from error
 
 
 def family_of(values: dict[str, Any], path: Path) -> Family:

@@ -42,10 +42,12 @@ class Fields:
     def __init__(self, values: Mapping[str, Any], source: str):
         self.values, self.source = values, source
         self.seen: set[str] = set()
+        self.last = ""  # the field that was asked for last, to name where facts do not fit
 
     def __call__(self, name: str, default: Any = ...) -> Any:
         """A field's value; without a default it must be there."""
         self.seen.add(name)
+        self.last = name
         if name in self.values:
             return self.values[name]
         if default is ...:
@@ -55,7 +57,7 @@ class Fields:
     def choice(self, name: str, choices: Mapping[str, Any], *, default: Any = ...) -> Any:
         """A field whose value is one of a few names."""
         value = self(name, default)
-        if value not in choices:
+        if not isinstance(value, str) or value not in choices:
             known = ", ".join(choices)
             raise FolderError(f"{self.source}: {name}={value!r} is not supported; supported: {known}")
         return choices[value]
@@ -96,11 +98,13 @@ def rotary_base(fields: Fields, *, kind: str, older: str, default: float) -> flo
     """The base of rotary angles for one kind of block, from rope_parameters or its older field."""
     fields.require(rope_scaling=None)
     usual = fields(older, default)
-    stated = (fields("rope_parameters", None) or {}).get(kind) or {}
-    if stated.get("rope_type", "default") != "default":
-        raise FolderError(
-            f"{fields.source}: rope_type={stated['rope_type']!r} is not supported, only 'default'"
-        )
+    table = fields("rope_parameters", None) or {kind: {}}
+    stated = table.get(kind) if isinstance(table, dict) else None
+    if not isinstance(stated, dict):
+        raise FolderError(f"{fields.source}: rope_parameters={table!r} says nothing of {kind!r}")
+    for name in ("rope_type", "type"):
+        if stated.get(name, "default") != "default":
+            raise FolderError(f"{fields.source}: {name}={stated[name]!r} is not supported, only 'default'")
     return float(stated.get("rope_theta", usual))
 
 
@@ -109,6 +113,8 @@ def global_every(fields: Fields) -> int:
     every, kinds = fields("global_attn_every_n_layers", 3), fields("layer_types", None)
     if kinds is None:
         return every
+    if not isinstance(kinds, list) or len(kinds) != fields("num_hidden_layers"):
+        raise FolderError(f"{fields.source}: layer_types={kinds!r} must name num_hidden_layers kinds")
     whole = [place for place, kind in enumerate(kinds) if kind == "full_attention"]
     every = whole[1] if len(whole) > 1 else max(1, len(kinds))
     if kinds != ["sliding_attention" if place % every else "full_attention" for place in range(len(kinds))]:

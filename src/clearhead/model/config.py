@@ -95,6 +95,13 @@ def finite_number(name: str, value: Any) -> None:
         raise SettingError(f"{name}={value!r} must be a number of at least 0")
 
 
+def share(name: str, value: Any) -> None:
+    """Refuse what is not a number of at least 0 and below 1, by name."""
+    finite_number(name, value)
+    if value >= 1:
+        raise SettingError(f"{name}={value} must be at least 0 and below 1")
+
+
 DROPOUTS = ("dropout", "attention_dropout", "embedding_dropout", "attended_dropout", "hidden_dropout")
 
 
@@ -170,10 +177,8 @@ class Config:
                 "make width a multiple of heads"
             )
         for name in DROPOUTS:
-            value = getattr(self, name) if getattr(self, name) is not None else 0.0
-            finite_number(name, value)
-            if value >= 1:
-                raise SettingError(f"{name}={value} must be at least 0 and below 1")
+            if getattr(self, name) is not None or name not in ("embedding_dropout", "attended_dropout"):
+                share(name, getattr(self, name))
 
     @property
     def each_head(self) -> int:
@@ -205,6 +210,11 @@ class Head:
     dense_norm: bool = False  # layer norm after the activation (ModernBERT)
     drop_first: bool = False  # dropout also before the dense layer (RoBERTa)
     dropout: float | None = None  # None: as the body's
+
+    def __post_init__(self) -> None:
+        whole_number("labels", self.labels, least=0)
+        if self.dropout is not None:
+            share("dropout of the head", self.dropout)
 
 
 @dataclass(frozen=True)

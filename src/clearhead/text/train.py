@@ -14,6 +14,7 @@ from clearhead.text.words import count_words
 
 BEGIN, END = "<s>", "</s>"
 CONTROL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+MOST = 10_000_000  # the library takes room for all of them at once
 MINIMUM = {"bpe": 256 + 2, "wordpiece": len(CONTROL) + 2}
 CHARACTERS = 1000  # most characters of a WordPiece vocabulary; texts with others are unknown words
 TWICE = 2  # two pieces are merged only if they meet twice
@@ -35,6 +36,8 @@ def train_tokenizer(
     Memory is bounded (`clearhead.text.words`). The same texts give byte-identical files in every process.
     SettingError if `vocab` cannot hold what the kind needs.
     """
+    if vocab > MOST:
+        raise SettingError(f"vocab={vocab} is more than any text needs; make it at most {MOST:,}")
     if vocab < MINIMUM[kind]:
         needs = (
             f"256 bytes and {BEGIN} and {END}" if kind == "bpe" else f"{', '.join(CONTROL)} and a character"

@@ -16,6 +16,7 @@ from clearhead.checkpoint.translate import (
     same,
     write_plain,
 )
+from clearhead.errors import FolderError
 from clearhead.model.config import Config, Head, Pooling, Rotary
 
 LAYER, BLOCK = "layers.{i}.", "encoder.blocks.{i}."
@@ -59,14 +60,17 @@ PLAIN_HEAD = {"classifier_bias": ("bias", False), "classifier_dropout": ("dropou
 def config(fields: Fields) -> Config:
     """Facts from ModernBERT's fields, in the spelling of before and after rope_parameters and layer_types."""
     fields.skip(*SKIPPED)
-    fields.require(mlp_bias=fields("attention_bias", False))
+    if fields("mlp_bias", False) != fields("attention_bias", False):
+        raise FolderError(f"{fields.source}: attention_bias and mlp_bias differ, which is not supported")
+    window = fields("local_attention", 128) // 2
+    fields.require(sliding_window=window)
     base = rotary_base(fields, kind="full_attention", older="global_rope_theta", default=160000.0)
     local = rotary_base(fields, kind="sliding_attention", older="local_rope_theta", default=10000.0)
     return Config(
         **read_plain(fields, PLAIN),
         positions=Rotary(fields("max_position_embeddings"), base, local),
         activation=fields.choice("hidden_activation", ACTIVATIONS, default="gelu"),
-        window=fields("local_attention", 128) // 2,
+        window=window,
         global_every=global_every(fields),
         attended_dropout=fields("attention_dropout", 0.0),
         **FIXED,

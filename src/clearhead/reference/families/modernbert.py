@@ -111,7 +111,7 @@ def base(config: Mapping[str, Any], kind: str) -> float:
     old, default = BASES[kind]
     table = field(config, "rope_parameters", kind=dict) if config.get("rope_parameters") else {kind: {}}
     facts = {"rope_type": "default", **field(table, kind, kind=dict)}
-    if facts["rope_type"] != "default":
+    if facts["rope_type"] != "default" or facts.get("type", "default") != "default":
         raise FolderError(
             f"config.json has rope_type={facts['rope_type']!r}; only 'default' is computed here"
         )
