@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.data.labels import check_known, label_names
+from clearhead.data.labels import check_known, label_names, numbers
 from clearhead.data.rows import Row, read_rows
 from clearhead.errors import DataError
 
@@ -88,3 +88,9 @@ def test_nothing_is_suggested_where_nothing_is_close():
         check_known(labelled("3"), ("0", "1", *(f"class {i}" for i in range(50))))
     assert "did you mean" not in str(caught.value)
     assert str(caught.value).endswith("'class 7' and 42 more")
+
+
+@pytest.mark.parametrize("number", ["1e300", "-1e39", "1.1e15"])
+def test_a_number_whose_square_float32_cannot_hold_is_refused_with_its_row(row, number):
+    with pytest.raises(DataError, match=r"reviews\.csv, row 7: the label .* is beyond 1e\+15"):
+        numbers([row("a", "1e15"), row("b", number, 7)])

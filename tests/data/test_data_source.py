@@ -68,7 +68,7 @@ def test_utf_16_cut_off_is_refused(write, refusal):
         ("a.csv", b"text,not\xe9\nok,1\n", "a.csv, header, column 2"),
         ("a.tsv", b"text\tlabel\nok\t1\ncaf\xe9\t1\n", "a.tsv, row 2, column 'text'"),
         ("a.jsonl", b'{"text": "ok"}\n{"label": "1", "text": "caf\xe9"}\n', "a.jsonl, row 2, column 'text'"),
-        ("a.jsonl", b'{"text": "ok", "x": ["caf\xe9"]}\n', "a.jsonl, row 1"),
+        ("a.jsonl", b'{"text": "ok", "x": ["caf\xe9"]}\n', "a.jsonl, row 1, column 'x'"),
         ("a.jsonl", b'{"text": "ok", "caf\xe9": 1}\n', "a.jsonl, row 1"),
         ("a.jsonl", b'{"text": caf\xe9}\n', "a.jsonl, row 1"),
         ("a.txt", b"ok\n\ncaf\xe9\n", "a.txt, row 3"),

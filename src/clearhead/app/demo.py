@@ -1,7 +1,6 @@
 """The demo: one command from real reviews to a trained, evaluated, reported model."""
 
 import csv
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
@@ -12,13 +11,14 @@ from typing import Any
 from clearhead.app import show, watch
 from clearhead.app.reporting import Extras, report
 from clearhead.checkpoint import catalog
+from clearhead.checkpoint.files import read_json
 from clearhead.data.rows import Row, read_rows
 from clearhead.data.split import split, without_duplicates
 from clearhead.errors import MissingExtra, SettingError
 from clearhead.explain.report import Answer
 from clearhead.infer.evaluate import evaluate_rows
 from clearhead.infer.model import load
-from clearhead.learn.place import SETTINGS
+from clearhead.learn.place import SETTINGS, is_run
 from clearhead.learn.run import Run
 from clearhead.settings import Asking, Training
 from clearhead.tasks.baseline import NAME, baseline
@@ -118,8 +118,7 @@ def run_demo(out: str, *, offline: bool) -> None:
 
 def is_demo(folder: Path, train_file: str) -> bool:
     """Whether a folder is an earlier demo's run, which a new one may replace."""
-    path = folder / SETTINGS
-    return path.is_file() and json.loads(path.read_text())["settings"]["data"] == train_file
+    return is_run(folder) and read_json(folder / SETTINGS)["settings"].get("data") == train_file
 
 
 def next_steps(out: str, test_file: str) -> tuple[tuple[str, str], ...]:

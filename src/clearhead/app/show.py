@@ -4,16 +4,15 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from clearhead.app.writing import written
 from clearhead.check.finding import Finding, Verdict
 from clearhead.checkpoint import catalog as names
-from clearhead.checkpoint.files import moved_into_place
 from clearhead.data.rows import Row
 from clearhead.infer.evaluate import Evaluation
 from clearhead.tasks.classify import Result
@@ -32,6 +31,7 @@ class Pipe(Console):
         raise BrokenPipeError(self.stderr)
 
 
+INPUT = "input_"  # before the name of a column that is named like one of ours
 out = Pipe(highlight=False)
 err = Pipe(stderr=True, highlight=False)
 
@@ -121,7 +121,7 @@ def score_tables(metrics: Scores) -> None:
 def results(found: Sequence[tuple[Row, Answer]], *, as_json: bool, out: str | None = None) -> None:
     """One result a text: a JSON line, also into a file, or a row of a table."""
     if out is not None:
-        with moved_into_place(Path(out)) as place, place.open("w", encoding="utf-8") as file:
+        with written(out) as file:
             file.writelines(as_line(line_of(row, result)) for row, result in found)
     elif plain(as_json):
         for row, result in found:
@@ -133,15 +133,18 @@ def results(found: Sequence[tuple[Row, Answer]], *, as_json: bool, out: str | No
 
 
 def line_of(row: Row, result: Answer) -> dict[str, Any]:
-    """An answer, then the other columns of its row; one named like ours gets `input_` before it."""
+    """An answer, then the other columns of its row; one named like ours, also like one that this line does
+    not have, gets `input_` before it, so that a column has one name on every line."""
     pair = {} if row.pair is None else {"pair": row.pair}
     line: dict[str, Any] = {"text": row.text, **pair, **asdict(result)}
+    ours = {*line, "pair"}
     if line.get("reason", "") is None:
         del line["reason"]  # it stands where an answer was held back
     for name, value in row.extra.items():
-        while name in line:
-            name = f"input_{name}"
-        line[name] = value
+        bare = name
+        while bare.startswith(INPUT):
+            bare = bare.removeprefix(INPUT)
+        line[f"{INPUT}{name}" if bare in ours else name] = value
     return line
 
 

@@ -27,7 +27,7 @@ Texts = Annotated[
     ),
 ]
 Data = Annotated[str, Parameter(help="file of labelled texts", allow_leading_hyphen=True)]
-Out = Annotated[str | None, Parameter(help="file to write the JSON lines to, instead of printing")]
+Out = Annotated[str | None, Parameter(help="new file to write the JSON lines to, instead of printing")]
 Open = Annotated[Opening, Parameter(name="*")]
 ASK, OPEN = Asking(), Opening()
 
@@ -76,6 +76,7 @@ def predict(
 ) -> int:
     """Predict the label of each text of a file, of --text, or of standard input; one JSON object a line."""
     from clearhead.app import show
+    from clearhead.app.writing import check_out
     from clearhead.infer.evaluate import predict_rows
     from clearhead.infer.model import load
 
@@ -86,6 +87,8 @@ def predict(
     if file and file != "-" and not Path(file).exists() and (" " in file or "." not in file):
         raise SettingError(f"there is no file {file!r}; to ask about a text, write --text {file!r}")
     loaded = load(model, **asdict(opening))
+    if out is not None:
+        check_out(out, model=loaded.loaded.folder)
     rows = texts_as_rows(text, settings) if text else None
     found = predict_rows(loaded, rows or rows_of(file or "-", settings), settings=settings)
     show.results(found, as_json=json, out=out)

@@ -9,6 +9,8 @@ from clearhead.data.rows import Row
 from clearhead.data.wording import listed, place, short
 from clearhead.errors import DataError
 
+# Training sums squares of errors, and of gradients that are as long, in float32, which ends at 3.4e38.
+LARGEST = 1e15
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -49,7 +51,8 @@ def check_known(rows: Iterable[Row], names: Sequence[str]) -> None:
 
 
 def numbers(rows: Iterable[Row]) -> list[float]:
-    """The label of each row as a number; DataError, with file, row and label, at the first that is none."""
+    """The label of each row as a number; DataError, with file, row and label, at the first that is none,
+    or too large to learn from."""
     found = []
     for row in rows:
         label = _labels(row)[0]
@@ -59,8 +62,11 @@ def numbers(rows: Iterable[Row]) -> list[float]:
             value = float("nan")
         if not isfinite(value):
             said = f"the label {short(repr(label))} is not a finite number"
-            fix = "write one such as -1.5, or leave --problem regression out"
+            fix = "a model for numbers needs one in each row, such as -1.5"
             raise DataError(f"{place(row.file, row.row)}: {said}; {fix}")
+        if abs(value) > LARGEST:
+            said = f"the label {short(repr(label))} is beyond {LARGEST:g}, and its square must fit float32"
+            raise DataError(f"{place(row.file, row.row)}: {said}; write it in another unit")
         found.append(value)
     return found
 

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import NoReturn
 
@@ -159,10 +160,30 @@ def _objects(lines: Iterable[str], file: str) -> Iterator[dict[str, object]]:
         values = _object(line, where)
         for name, value in values.items():
             refuse_half_characters(name, where, line=line)
-            if isinstance(value, str):
-                refuse_half_characters(value, place(file, row, column=name), line=line)
-        refuse_half_characters(line, where, line=line)  # inside of nested values
+            for part in _parts(value):
+                _refuse_unwritable(part, place(file, row, column=name), line=line)
         yield values
+
+
+def _parts(value: object) -> Iterator[object]:
+    """All strings, numbers and names inside of a value of JSON, however deep."""
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case list(values):
+                waiting.extend(values)
+            case dict(values):
+                waiting.extend([*values, *values.values()])
+            case part:
+                yield part
+
+
+def _refuse_unwritable(part: object, where: str, *, line: str) -> None:
+    """DataError for what could be read and never be written again."""
+    if isinstance(part, str):
+        refuse_half_characters(part, where, line=line)
+    if isinstance(part, float) and not isfinite(part):
+        raise DataError(f"{where}: holds a number too large for a float; write it as a string, in quotes")
 
 
 def _object(line: str, where: str) -> dict[str, object]:

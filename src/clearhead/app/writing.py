@@ -1,0 +1,40 @@
+"""Where results are written to: a new file, and nothing that is there is lost."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from clearhead.checkpoint.files import moved_into_place
+from clearhead.errors import SettingError
+
+
+def check_out(out: str, *, model: Path | None) -> None:
+    """SettingError, naming `out`, unless it is the place of a new file in a folder that is there, and not in
+    the model's folder."""
+    real = Path(os.path.realpath(out))
+    if not out:
+        raise SettingError("--out is empty; give the name of a file to make")
+    if real.is_dir() or out.endswith(("/", os.sep)):
+        raise SettingError(f"--out {out} is a folder; give the name of a file to make")
+    if os.path.lexists(real):
+        what = "is there already" if real.is_file() else "is there and is no file"
+        raise SettingError(f"--out {out} {what}; remove it, or give another name")
+    if model and real.is_relative_to(os.path.realpath(model)):
+        raise SettingError(f"--out {out} is inside the model's folder; give another place")
+    if not real.parent.is_dir():
+        raise SettingError(f"--out {out}: there is no folder {Path(out).parent}; make it first")
+
+
+@contextmanager
+def written(out: str) -> Iterator[IO[str]]:
+    """A new file to write to, whole or not there; through a link, where that leads."""
+    try:
+        with (
+            moved_into_place(Path(os.path.realpath(out))) as place,
+            place.open("w", encoding="utf-8") as file,
+        ):
+            yield file
+    except OSError as error:
+        raise SettingError(f"--out {out} cannot be written ({error.strerror}); give another place") from error

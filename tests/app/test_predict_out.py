@@ -1,0 +1,110 @@
+"""What `predict` writes: a new file and nothing that was there, each column under one name."""
+
+import json
+import os
+
+import pytest
+
+from clearhead.app.cli import main
+from clearhead.app.demo import run_demo
+from clearhead.errors import SettingError
+
+
+@pytest.fixture
+def refusal(capsys):
+    """Run a command that cannot work; its one line."""
+
+    def refusal(*arguments):
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+        seen = capsys.readouterr()
+        assert left.value.code == 2 and not seen.out, seen
+        (line,) = seen.err.splitlines()
+        return line
+
+    return refusal
+
+
+@pytest.fixture
+def lines(capsys):
+    """Run a command that works; the JSON lines it prints."""
+
+    def lines(*arguments):
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+        seen = capsys.readouterr()
+        assert left.value.code == 0, seen.err
+        return [json.loads(line) for line in seen.out.splitlines()]
+
+    return lines
+
+
+def test_out_destroys_nothing_and_is_named_as_given(refusal, bert_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts = tmp_path / "texts.txt"
+    texts.write_text("fine\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "linked").symlink_to(texts)
+    (tmp_path / "round").symlink_to("round")
+    (tmp_path / "also-bert").symlink_to(bert_folder)
+    os.mkfifo(tmp_path / "pipe")
+    weights = (bert_folder / "model.safetensors").read_bytes()
+    for out, said in {
+        "texts.txt": "is there already",
+        "linked": "is there already",
+        "bert/model.safetensors": "is there already",
+        "bert/answers.jsonl": "is inside the model's folder",
+        "also-bert/answers.jsonl": "is inside the model's folder",
+        "folder": "is a folder",
+        ".": "is a folder",
+        "new/": "is a folder",
+        "": "is empty",
+        "pipe": "is there and is no file",
+        "round": "is there and is no file",
+        "/dev/null": "is there and is no file",
+        "nowhere/x.jsonl": "there is no folder nowhere",
+        "n" * 252: "cannot be written",
+    }.items():
+        line = refusal("predict", bert_folder, texts, "--out", out)
+        assert f"--out {out}" in line and said in line and ".part" not in line
+    assert texts.read_text() == "fine\n" and (bert_folder / "model.safetensors").read_bytes() == weights
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "also-bert", "bert", "folder", "linked", "pipe", "round", "texts.txt",
+    ]  # fmt: skip
+
+
+def test_out_is_written_where_a_link_leads(lines, bert_folder, tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "answers.jsonl")
+    assert lines("predict", bert_folder, "--text", "fine", "--out", tmp_path / "link") == []
+    assert (tmp_path / "link").is_symlink()
+    assert json.loads((tmp_path / "answers.jsonl").read_text())["text"] == "fine"
+
+
+def test_a_column_named_like_one_of_ours_has_one_name_on_every_line(lines, bert_folder, tmp_path):
+    data = tmp_path / "texts.jsonl"
+    data.write_text(
+        '{"text": "fine", "reason": "mine", "input_score": 1, "pair": 2, "input_mine": 3}\n'
+        '{"text": "bad", "input_reason": "mine", "score": 1, "input_pair": 2}\n'
+    )
+    for below in ((), ("--abstain-below", "1")):
+        one, two = lines("predict", bert_folder, data, *below)
+        assert ("reason" in one) == ("reason" in two) == bool(below)
+        assert one.get("reason") != "mine" and one["input_reason"] == "mine" and one["input_pair"] == 2
+        assert one["input_input_score"] == 1 and one["input_mine"] == 3
+        assert (
+            two["input_input_reason"] == "mine" and two["input_score"] == 1 and two["input_input_pair"] == 2
+        )
+
+
+@pytest.mark.parametrize("value", ["1e999", '["a", {"b": -1e999}]', r'["\ud800"]', r'{"\udc00": 1}'])
+def test_what_json_cannot_say_again_is_refused_with_row_and_column(refusal, bert_folder, tmp_path, value):
+    data = tmp_path / "texts.jsonl"
+    data.write_text('{"text": "fine", "x": 1e30}\n{"text": "warm", "x": ' + value + "}\n")
+    assert "texts.jsonl, row 2, column 'x': " in refusal("predict", bert_folder, data)
+
+
+@pytest.mark.parametrize("settings", ["x", "{}", "[]", '{"settings": []}'])
+def test_a_folder_with_other_settings_is_no_demo(tmp_path, settings):
+    (tmp_path / "settings.json").write_text(settings)
+    with pytest.raises(SettingError, match="not empty and not a demo's"):
+        run_demo(str(tmp_path), offline=True)
