@@ -16,6 +16,9 @@ Kind = Literal["bpe", "wordpiece"]
 Measures = Literal["accuracy", "macro_f1", "micro_f1", "pearson", "spearman", "loss"]
 Problems = Literal["single", "multi", "regression"]
 
+BALANCED = "balanced"
+LIGHTEST, HEAVIEST = 1e-9, 1e9  # weights of labels, which are held in float32
+
 
 def option(default: Any, help: str) -> Any:
     """One option: its default and what it does, said once."""
@@ -147,6 +150,8 @@ class Training(Opening, Making, Reading, Learning):
             raise SettingError(f"--dropout {self.dropout} must be at least 0 and below 1")
         if not 0 <= self.label_smoothing < 1:
             raise SettingError(f"--label-smoothing {self.label_smoothing} must be at least 0 and below 1")
+        if self.class_weights is not None and self.class_weights != BALANCED:
+            named_weights(self.class_weights)
         if self.freeze and self.base == "new":
             raise SettingError("--freeze keeps the body, and a new one knows nothing; give another --from")
         if self.resume and self.overwrite:
@@ -202,6 +207,31 @@ def at_least(name: str, value: float, *, least: float) -> None:
     """Refuse a number that is too small, by the name of its flag."""
     if not least <= value < 2**63:
         raise SettingError(f"{flag(name)} {value} must be at least {least}")
+
+
+def named_weights(text: str) -> dict[str, float]:
+    """The weights of `label=weight,…`; SettingError for what is no such list, or names a label twice."""
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, number = (word.strip() for word in part.rpartition("="))
+        if not name:
+            raise SettingError(
+                f"--class-weights {part!r} names no label; write balanced or label=weight,… "
+                "(a label with a comma cannot be named)"
+            )
+        try:
+            weight = float(number.replace("_", "?"))  # Python would read 1_0 as 10
+        except ValueError:
+            weight = 0.0
+        if not LIGHTEST <= weight <= HEAVIEST:
+            raise SettingError(
+                f"--class-weights {part!r}: the weight must be a number above 0, "
+                f"from {LIGHTEST:g} to {HEAVIEST:g}"
+            )
+        if name in found:
+            raise SettingError(f"--class-weights names {name!r} twice; give it one weight")
+        found[name] = weight
+    return found
 
 
 def check_choices(settings: Any) -> None:

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.data.rows import Row
-from clearhead.data.split import Duplicates, split, without_duplicates
+from clearhead.data.split import Duplicates, split, split_freely, without_duplicates
 from clearhead.errors import DataError, SettingError
+from clearhead.learn.place import digest_of_rows
 
 
 def labelled(*labels):
@@ -26,6 +27,35 @@ def test_texts_that_differ_are_all_kept(row):
     rows = [row("a b"), row("a  b"), row("ab")]
     assert without_duplicates(rows) == (rows, Duplicates(0, 0))
     assert without_duplicates([]) == ([], Duplicates(0, 0))
+
+
+def test_pairs_are_the_same_if_both_of_their_texts_are():
+    def pair(one, two):
+        return Row(one, "1", "pairs.csv", 1, {}, pair=two)
+
+    different = [
+        pair("a", "b\0c"),
+        pair("a\0b", "c"),
+        pair("a", "b"),
+        pair("b", "a"),
+        Row("a\0b", "1", "p", 1, {}),
+    ]
+    assert without_duplicates(different)[0] == different
+    same = [pair(" A", "b\n"), pair("a ", " B"), pair("a", "b")]
+    assert without_duplicates(same) == (same[:1], Duplicates(2, 0))
+
+
+def test_two_labels_contradict_one_whose_name_looks_like_both():
+    rows = [Row("a", "b|c", "x.jsonl", n, {}, labels) for n, labels in enumerate([("b", "c"), ("b|c",)], 1)]
+    assert without_duplicates(rows)[1] == Duplicates(1, 1)
+    assert digest_of_rows(rows[:1]) != digest_of_rows(rows[1:])
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_single_number_says_that_two_rows_are_needed(number):
+    with pytest.raises(DataError, match="give at least two rows"):
+        split_freely(labelled("1.5")[:number], part=0.1, seed=0)
+    assert len(split_freely(labelled("1.5", "2"), part=0.1, seed=0)[1]) == 1
 
 
 SIZES = st.dictionaries(st.sampled_from("abcdef"), st.integers(2, 30), min_size=1)

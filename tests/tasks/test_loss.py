@@ -1,6 +1,7 @@
 """Class weights and label smoothing: the loss of a step is one loss, however its texts fell into batches."""
 
 import json
+import math
 import sys
 
 import numpy as np
@@ -52,12 +53,26 @@ def test_a_smoothed_loss_knows_the_texts_of_the_step_and_no_others(weights, smoo
     logits = torch.randn(5, 3, generator=random, dtype=torch.float64)
     targets = torch.tensor([0, 2, 1, 1, 0])
     task = Classification(("a", "b", "c"), weights, smoothing)
-    weight = torch.tensor(weights, dtype=torch.float64) if weights else None
+    weight = torch.tensor(weights or (1.0, 1.0, 1.0), dtype=torch.float64)[targets]
     extreme = torch.cat([logits, torch.full((3, 3), 1e6, dtype=torch.float64)])
     ignored = torch.cat([targets, torch.tensor([-100] * 3)])
-    plain = cross_entropy(extreme, ignored, weight, label_smoothing=smoothing)
+    losses = cross_entropy(extreme, ignored, label_smoothing=smoothing, reduction="none")
+    plain = losses[:5] @ weight / weight.sum()
     for parts in ([slice(5)], [slice(1), slice(1, 4), slice(4, 5)]):
         assert step_loss(task, logits, targets, parts=parts) == pytest.approx(plain.item(), rel=1e-12)
+
+
+def test_a_text_counts_as_its_labels_weight_says_also_where_labels_are_smoothed():
+    """By hand: logits of ln 3 and 0 are probabilities of 3/4 and 1/4, the smoothed target 0.9 and 0.1."""
+    logits = torch.tensor([[3.0, 1.0], [3.0, 1.0]], dtype=torch.float64).log()
+    first = -(0.9 * math.log(0.75) + 0.1 * math.log(0.25))
+    second = -(0.1 * math.log(0.75) + 0.9 * math.log(0.25))
+    task = Classification(LABELS, weights=(1.0, 10.0), smoothing=0.2)
+    targets = torch.tensor([0, 1])
+    assert task.loss(logits, targets).item() == pytest.approx(first + 10 * second, rel=1e-12)
+    thrice = Classification(LABELS, weights=(1.0, 3.0), smoothing=0.2).loss(logits, targets)
+    repeated = Classification(LABELS, smoothing=0.2).loss(logits[[0, 1, 1, 1]], targets[[0, 1, 1, 1]])
+    assert thrice.item() == pytest.approx(repeated.item(), rel=1e-12)
 
 
 def test_balanced_weights_are_the_published_ones():
@@ -73,10 +88,19 @@ def test_balanced_weights_are_the_published_ones():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"class_weights": "god=2"}, "--class-weights 'god=2' names no label; .* with bad, good"),
+        ({"class_weights": "god=2"}, "--class-weights 'god' names no label; .* with bad, good"),
         ({"class_weights": "good=0"}, "the weight must be a number above 0"),
         ({"class_weights": "good=much"}, "the weight must be a number above 0"),
         ({"class_weights": "good"}, "names no label"),
+        ({"class_weights": "good=1_0"}, "the weight must be a number above 0"),
+        ({"class_weights": "good=1e39"}, "'good=1e39': the weight must be .* from 1e-09 to 1e[+]09"),
+        ({"class_weights": "good=1e-46,bad=1e-46"}, "'good=1e-46': the weight must be a number above 0"),
+        ({"class_weights": "good=2,good=3"}, "--class-weights names 'good' twice"),
+        ({"class_weights": ""}, "--class-weights '' names no label"),
+        (
+            {"class_weights": "good, not bad=2"},
+            "'good' names no label; .*a label with a comma cannot be named",
+        ),
         ({"label_smoothing": 1.0}, "--label-smoothing 1.0 must be at least 0 and below 1"),
         ({"label_smoothing": 0.1, "problem": "multi"}, "--label-smoothing is for one label a text"),
         ({"class_weights": "balanced", "problem": "multi"}, "--class-weights is for one label a text"),

@@ -23,13 +23,13 @@ def without_duplicates(rows: Iterable[Row]) -> tuple[list[Row], Duplicates]:
 
     To be done before `split`: a text on both sides would be trained on and then measured.
     """
-    kept: dict[str, Row] = {}
+    kept: dict[tuple[str, str | None], Row] = {}
     dropped = contradicting = 0
     for row in rows:
-        key = row.text if row.pair is None else f"{row.text.strip()}\0{row.pair}"
-        first = kept.setdefault(key.strip().casefold(), row)
+        pair = None if row.pair is None else row.pair.strip().casefold()
+        first = kept.setdefault((row.text.strip().casefold(), pair), row)
         dropped += first is not row
-        contradicting += first.label != row.label
+        contradicting += (first.label, first.labels) != (row.label, row.labels)
     return list(kept.values()), Duplicates(dropped, contradicting)
 
 
@@ -75,6 +75,12 @@ def split_freely(rows: Sequence[Row], *, part: float, seed: int) -> tuple[list[R
 
     A row whose label would be left in no other training row is not held out, so there may be fewer.
     """
+    if len(rows) < 2:
+        file = rows[0].file if rows else "the data"
+        raise DataError(
+            f"{file}: a row to measure by and one to learn from are needed, and there are {len(rows)}; "
+            "give at least two rows, or a file with --validation"
+        )
     wanted = min(max(1, round(part * len(rows))), len(rows) - 1)
     left = Counter(name for row in rows for name in row.labels or ())
     chance = random.Random(seed)
@@ -85,9 +91,8 @@ def split_freely(rows: Sequence[Row], *, part: float, seed: int) -> tuple[list[R
             held.add(index)
             left.subtract(names)
     if not held:
-        file = rows[0].file if rows else "the data"
         raise DataError(
-            f"{file}: no row can be held out with each label left in training; "
+            f"{rows[0].file}: no row can be held out with each label left in training; "
             "give more rows, or a file with --validation"
         )
     training = [row for index, row in enumerate(rows) if index not in held]

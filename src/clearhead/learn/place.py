@@ -160,9 +160,10 @@ def cut_log(folder: Path, *, step: int) -> None:
 
 
 def digest_of_rows(rows: Sequence[Row]) -> str:
-    """SHA-256 of texts and labels in order."""
+    """SHA-256 of texts and labels in order; several labels count as they are, whatever is in their names."""
     digest = hashlib.sha256()
     for row in rows:
         pair = [] if row.pair is None else [row.pair]
-        digest.update(json.dumps([row.text, row.label, *pair]).encode("utf-8", "surrogatepass"))
+        label = row.label if row.labels is None else row.labels
+        digest.update(json.dumps([row.text, label, *pair]).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()

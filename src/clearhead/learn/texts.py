@@ -9,7 +9,7 @@ from clearhead.errors import SettingError
 from clearhead.model.config import Problem
 from clearhead.settings import Training, flag
 from clearhead.tasks.classify import Classification
-from clearhead.tasks.regress import LABELS
+from clearhead.tasks.regress import LABELS, Regression
 from clearhead.tasks.task import PROBLEMS, Task, task_of
 from clearhead.tasks.weights import class_weights
 
@@ -75,6 +75,8 @@ def finished(texts: Texts, settings: Training) -> Texts:
         asked = settings.class_weights
         weights = class_weights(asked, texts.training, labels=task.labels) if asked else None
         return replace(texts, task=replace(task, weights=weights, smoothing=settings.label_smoothing))
+    if isinstance(task, Regression):
+        task.check_learnable(texts.training)
     for name in ("class_weights", "label_smoothing"):
         if getattr(settings, name):
             raise SettingError(f"{flag(name)} is for one label a text; this is {task.problem}")

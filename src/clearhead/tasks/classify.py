@@ -67,8 +67,12 @@ class Classification:
 
         A sum, not a mean: whoever accumulates divides once, by the size of the step.
         """
-        weights = None if self.weights is None else logits.new_tensor(self.weights)
-        return cross_entropy(logits, targets, weights, label_smoothing=self.smoothing, reduction="sum")
+        if self.weights is None:
+            return cross_entropy(logits, targets, label_smoothing=self.smoothing, reduction="sum")
+        # Not the published function's own weights: where labels are smoothed, it weighs each label's share
+        # by that label, so that a text would not count as its weight says.
+        losses = cross_entropy(logits, targets, label_smoothing=self.smoothing, reduction="none")
+        return losses @ logits.new_tensor(self.weights)[targets]
 
     def size(self, targets: Int[Tensor, " texts"]) -> float:
         """What the loss of these texts is divided by: their number, or the sum of their weights."""

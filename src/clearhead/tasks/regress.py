@@ -10,11 +10,13 @@ from torch.nn.functional import mse_loss
 
 from clearhead.data.labels import numbers
 from clearhead.data.rows import Row
+from clearhead.errors import DataError
 from clearhead.model.config import Problem
 from clearhead.tasks.scores_numbers import NumberMetrics, measure_numbers
 from clearhead.text.tokenizer import Encoding
 
 LABELS = ("value",)  # the name of the one output
+COARSE = 0.01  # the rounding that is refused, as a share of how far numbers lie from their mean
 
 
 @dataclass(frozen=True)
@@ -38,13 +40,24 @@ class Regression:
         """DataError, with file and row, at the first label that is no finite number."""
         numbers(rows)
 
+    def check_learnable(self, rows: Sequence[Row]) -> None:
+        """DataError for numbers whose differences float32, in which a model computes, cannot hold."""
+        given = self.targets(rows)
+        error = (given - given.float()).abs().max()
+        if given.min() < given.max() and error > COARSE * (given - given.mean()).abs().max():
+            raise DataError(
+                f"{rows[0].file}: a model computes in float32, which cannot hold these labels, from "
+                f"{float(given.min())!r} to {float(given.max())!r}, well enough; "
+                "subtract their mean, and scale them to about 1"
+            )
+
     def targets(self, rows: Sequence[Row]) -> Float[Tensor, "texts 1"]:
-        """The number of each row, as it stands in the file."""
-        return torch.tensor(numbers(rows), dtype=torch.float32).unsqueeze(-1)
+        """The number of each row, as it stands in the file, in float64: scores are taken from these."""
+        return torch.tensor(numbers(rows), dtype=torch.float64).unsqueeze(-1)
 
     def loss(self, logits: Float[Tensor, "texts 1"], targets: Float[Tensor, "texts 1"]) -> Float[Tensor, ""]:
-        """The sum over texts of the squared error."""
-        return mse_loss(logits, targets, reduction="sum")
+        """The sum over texts of the squared error, in the kind of the logits."""
+        return mse_loss(logits, targets.to(logits.dtype), reduction="sum")
 
     def size(self, targets: Float[Tensor, "texts 1"]) -> float:
         """What the loss of these texts is divided by: their number."""
