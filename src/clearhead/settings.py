@@ -3,11 +3,15 @@ verb."""
 
 from dataclasses import MISSING, dataclass, field, fields
 from os import PathLike
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from cyclopts import Parameter
 
 from clearhead.errors import SettingError
+
+# What an option of a type takes, in words and in Python.
+TYPES = {bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
+TAKEN = {bool: bool, int: int, float: int | float, str: str}
 
 Long = Literal["truncate", "error"]
 Empty = Literal["error", "skip"]
@@ -53,6 +57,9 @@ class Reading:
     long: Long = option(
         "truncate", "what to do with a text longer than the model takes; truncating is reported"
     )
+
+    def __post_init__(self) -> None:
+        check_choices(self)
 
     def reading(self) -> dict[str, Any]:
         """These options alone, of settings that have others too."""
@@ -264,5 +271,27 @@ def made(kind: type, values: dict[str, Any]) -> Any:
         if item.default is MISSING and item.name not in values:
             raise SettingError(f"the option {item.name!r} is missing: {item.metadata['help']}")
     return kind(
-        **{name: str(value) if isinstance(value, PathLike) else value for name, value in values.items()}
+        **{item.name: fitted(item, values[item.name], kind) for item in fields(kind) if item.name in values}
     )
+
+
+def fitted(item: Any, value: Any, kind: type) -> Any:
+    """A value that a Python caller gave for an option, as the option's type: a path is a string, and a number
+    of NumPy or torch is a number. SettingError for what is of another type."""
+    hint = get_type_hints(kind)[item.name]
+    kinds = [one for one in (hint, *get_args(hint)) if one in TYPES or get_origin(one) is list] or [str]
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        value = value.item()
+    if isinstance(value, PathLike):
+        value = str(value)
+    if kinds[0] not in TYPES:
+        if isinstance(value, list | tuple) and all(isinstance(one, str | PathLike) for one in value):
+            return [str(one) for one in value]
+    elif isinstance(value, TAKEN[kinds[0]]) and (bool in kinds or not isinstance(value, bool)):
+        return value
+    if value is None and type(None) in get_args(hint):
+        return value
+    said = f"{item.name}={value!r}"
+    said = said if len(said) <= 60 else f"{said[:60]}…"
+    needed = TYPES.get(kinds[0], "a list of strings")
+    raise SettingError(f"{' '.join(said.split())} is not {needed} ({item.metadata['help']})")

@@ -5,9 +5,11 @@ import os
 
 import pytest
 
+from clearhead.app import facts, show
 from clearhead.app.cli import main
 from clearhead.app.demo import run_demo
 from clearhead.errors import SettingError
+from tiny import tiny_bert
 
 
 @pytest.fixture
@@ -108,3 +110,27 @@ def test_a_folder_with_other_settings_is_no_demo(tmp_path, settings):
     (tmp_path / "settings.json").write_text(settings)
     with pytest.raises(SettingError, match="not empty and not a demo's"):
         run_demo(str(tmp_path), offline=True)
+
+
+def test_control_characters_never_reach_a_terminal_raw(capsys, bert_folder, tmp_path, monkeypatch):
+    """A text or a label with the escape that clears a screen, or a C1 control."""
+    evil = "wa\x1b[2Jrm\x9b2J\x07"
+    folder = tiny_bert(tmp_path / "evil", labels=(evil, "fine"))
+    data = tmp_path / "data.csv"
+    data.write_text(f"text,label\n{evil},{evil}\nfine,fine\n")
+    other = tmp_path / "other.csv"
+    other.write_text(f"text,label\nfine,{evil}x\n")
+    for printer in (facts, show):
+        monkeypatch.setattr(printer, "plain", lambda as_json: as_json)
+    for arguments in (
+        ["predict", folder, data], ["evaluate", folder, "--data", data],
+        ["evaluate", folder, "--data", other], ["info", folder], ["predict", folder, f"no{evil}.csv"],
+    ):  # fmt: skip
+        with pytest.raises(SystemExit):
+            main([str(argument) for argument in arguments])
+        seen = capsys.readouterr()
+        assert not set(seen.out + seen.err) & set("\x1b\x9b\x07"), (arguments, seen)
+        assert "wa\u241b[2Jrm" in seen.out + seen.err or r"wa\x1b[2Jrm" in seen.out + seen.err, (
+            arguments,
+            seen,
+        )

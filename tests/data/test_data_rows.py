@@ -128,7 +128,7 @@ def test_a_file_of_empty_texts_is_refused(write, refusal):
 
 
 def test_an_unknown_way_with_empty_texts_is_refused(write):
-    with pytest.raises(SettingError, match="--empty drop is not known; use error or skip"):
+    with pytest.raises(SettingError, match="--empty 'drop' is not one of error, skip"):
         read_rows(write("a.csv", "text\nx\n"), empty="drop")
 
 

@@ -9,6 +9,7 @@ from cyclopts import App, CycloptsError
 
 from clearhead import __version__
 from clearhead.app import verbs
+from clearhead.data.wording import visible
 from clearhead.errors import ClearheadError, Interrupted
 
 app = App(
@@ -69,10 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def complain(message: str, *, help: bool = False) -> int:
     """Say on one line what is wrong; returns the exit status."""
     hint = " (clearhead --help shows what there is)" if help and "--help" not in message else ""
-    print(f"clearhead: {message}{hint}", file=sys.stderr)
+    print(visible(f"clearhead: {message}{hint}"), file=sys.stderr)
     return 2
 
 
 def show_warning(message: Warning | str, *place: object, **more: object) -> None:
     """Warnings on one line, without a place in the source."""
-    print(f"note: {message}", file=sys.stderr)
+    print(visible(f"note: {' '.join(str(message).split())}"), file=sys.stderr)

@@ -14,6 +14,7 @@ from clearhead.app.writing import written
 from clearhead.check.finding import Finding, Verdict
 from clearhead.checkpoint import catalog as names
 from clearhead.data.rows import Row
+from clearhead.data.wording import visible
 from clearhead.infer.evaluate import Evaluation
 from clearhead.tasks.classify import Result
 from clearhead.tasks.regress import NumberResult
@@ -38,7 +39,12 @@ err = Pipe(stderr=True, highlight=False)
 
 def say(line: str) -> None:
     """One line of progress."""
-    err.print(Text(line), soft_wrap=True)
+    err.print(shown(line), soft_wrap=True)
+
+
+def shown(text: str) -> Text:
+    """A text for a terminal, which obeys nothing in it."""
+    return Text(visible(text))
 
 
 def plain(as_json: bool) -> bool:
@@ -86,10 +92,10 @@ def score_tables(metrics: Scores) -> None:
     texts = f"{metrics.texts:,} texts"
     match metrics:
         case NumberMetrics():
-            shown = {name: decimal(getattr(metrics, name)) for name in ("pearson", "spearman", "r2")}
+            figures = {name: decimal(getattr(metrics, name)) for name in ("pearson", "spearman", "r2")}
             out.print(
                 f"{texts}: mean absolute error {metrics.mae:.3f}, mean squared error {metrics.mse:.3f}, "
-                "Pearson {pearson}, Spearman {spearman}, R² {r2}".format(**shown)
+                "Pearson {pearson}, Spearman {spearman}, R² {r2}".format(**figures)
             )
             return
         case SeveralMetrics():
@@ -106,15 +112,15 @@ def score_tables(metrics: Scores) -> None:
     table = Table("label", "precision", "recall", "F1", "texts")
     for score in metrics.classes:
         numbers = [f"{number:.3f}" for number in (score.precision, score.recall, score.f1)]
-        table.add_row(Text(score.label), *numbers, f"{score.texts:,}")
+        table.add_row(shown(score.label), *numbers, f"{score.texts:,}")
     for column in table.columns[1:]:
         column.justify = "right"
     out.print(table)
     if isinstance(metrics, Metrics) and len(metrics.classes) <= 12:
         labels = [score.label for score in metrics.classes]
-        matrix = Table("right ↓  predicted →", *(Column(Text(label), justify="right") for label in labels))
+        matrix = Table("right ↓  predicted →", *(Column(shown(label), justify="right") for label in labels))
         for label, row in zip(labels, metrics.confusion, strict=True):
-            matrix.add_row(Text(label), *(f"{count:,}" for count in row))
+            matrix.add_row(shown(label), *(f"{count:,}" for count in row))
         out.print(matrix)
 
 
@@ -153,7 +159,7 @@ def result_table(found: Sequence[tuple[Row, Answer]]) -> None:
     table = Table("answer", Column("score", justify="right"), "text")
     for row, result in found:
         text = row.text if row.pair is None else f"{row.text} | {row.pair}"
-        table.add_row(*map(Text, worded(result)), Text(" ".join(text.split())[:300]))
+        table.add_row(*map(shown, worded(result)), shown(" ".join(text.split())[:300]))
     out.print(table)
 
 
@@ -193,9 +199,9 @@ def findings(found: Iterable[Finding], model: str, *, as_json: bool) -> list[Ver
             emit(asdict(finding))
             continue
         words = Text(finding.law)
-        words.append(f"\n{finding.promise}: {finding.figure}", "dim")
+        words.append("\n" + visible(f"{finding.promise}: {finding.figure}"), "dim")
         if finding.hint:
-            words.append(f"\n{finding.hint}")
+            words.append("\n" + visible(finding.hint))
         grid = Table.grid(Column(width=13), Column())
         grid.add_row(Text(finding.verdict, styles[finding.verdict]), words)
         out.print(grid)
@@ -228,5 +234,5 @@ def pairs(values: Mapping[str, Any], *, as_json: bool) -> None:
     grid = Table.grid(Column(width=width + 2), Column())
     for name, value in values.items():
         said = f"{value:.4g}" if isinstance(value, float) else str(value)
-        grid.add_row(Text(name), Text(", ".join(value) if isinstance(value, list) else said))
+        grid.add_row(shown(name), shown(", ".join(value) if isinstance(value, list) else said))
     out.print(grid)

@@ -48,6 +48,8 @@ def records(path: str | Path, *, format: str | None = None) -> Iterator[Record]:
     Names in a header lose the space around them; values never do. Errors come while iterating: DataError,
     with file, row, column and fix, for a file which cannot be used; SettingError for an unknown `format`.
     """
+    if not isinstance(path, str | Path):
+        raise SettingError(f"{short(repr(path))} is no file of texts; give its path, or - for standard input")
     given = os.fspath(path)
     form = _format(given, format)
     file = "standard input" if given == "-" else given

@@ -2,6 +2,10 @@
 
 from collections.abc import Iterable
 
+# The signs of Unicode for the ASCII controls; the later ones have none, and get one that says "unknown".
+_SIGNS = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
+_SIGNS |= dict.fromkeys(range(0x80, 0xA0), "\ufffd")
+
 
 def place(file: str, row: int, *, column: str | None = None) -> str:
     """Name a place as `reviews.csv, row 3, column 'text'`; row 0 is the header."""
@@ -13,6 +17,11 @@ def listed(names: Iterable[str]) -> str:
     """Quote and join names; the first ten of them, however long the list is."""
     every = [short(repr(name)) for name in names]
     return ", ".join(every[:10]) + (f" and {len(every) - 10} more" if len(every) > 10 else "")
+
+
+def visible(text: str) -> str:
+    """A text as a terminal may show it: its control characters, which could command one, as their signs."""
+    return text.translate(_SIGNS)
 
 
 def short(text: str) -> str:

@@ -16,7 +16,7 @@ from clearhead.model.config import Config, Pooling
 from clearhead.model.context import Context
 from clearhead.model.heads import pool
 from clearhead.model.layout import Batch, pack
-from clearhead.settings import Long, Opening, made
+from clearhead.settings import Asking, Long, Opening, Reading, made
 from clearhead.tasks.task import Answer, Task, held_back, task_of
 from clearhead.text.tokenizer import Encoding, Text, Tokenizer
 
@@ -60,6 +60,7 @@ class Model:
 
     def encode(self, texts: Sequence[Text], *, long: Long = "truncate") -> list[Encoding]:
         """Ids of each text, or pair of texts, within the model's limit."""
+        made(Reading, {"long": long})
         return self.tokenizer.encode(check_texts(texts), limit=self.limit, long=long)
 
     def predict(
@@ -75,6 +76,7 @@ class Model:
         below `abstain_below` has no label, and a `reason`."""
         if not self.task:
             raise self.unlabelled()
+        made(Asking, {"batch_tokens": batch_tokens, "abstain_below": abstain_below})
         encodings = self.encode(texts, long=long)
         results = self.task.results(self.logits(encodings, batch_tokens=batch_tokens), encodings)
         return held_back(results, abstain_below)
@@ -141,6 +143,8 @@ def check_texts(texts: Iterable[Text]) -> list[Text]:
     """Refuse what is often passed by mistake: one string, or something that is no string and no pair."""
     if isinstance(texts, str):
         raise DataError("one string was given where a list of texts is needed; write [text]")
+    if not isinstance(texts, Iterable):
+        raise DataError(f"{type(texts).__name__} was given where a list of texts is needed; write [text]")
     ready = list(texts)
     for number, text in enumerate(ready):
         if isinstance(text, tuple | list) and len(text) == 2 and all(isinstance(one, str) for one in text):
