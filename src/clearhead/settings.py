@@ -270,15 +270,14 @@ def made(kind: type, values: dict[str, Any]) -> Any:
     for item in fields(kind):
         if item.default is MISSING and item.name not in values:
             raise SettingError(f"the option {item.name!r} is missing: {item.metadata['help']}")
-    return kind(
-        **{item.name: fitted(item, values[item.name], kind) for item in fields(kind) if item.name in values}
-    )
+    hints = get_type_hints(kind)
+    given = [item for item in fields(kind) if item.name in values]
+    return kind(**{item.name: fitted(item, values[item.name], hint=hints[item.name]) for item in given})
 
 
-def fitted(item: Any, value: Any, kind: type) -> Any:
+def fitted(item: Any, value: Any, *, hint: Any) -> Any:
     """A value that a Python caller gave for an option, as the option's type: a path is a string, and a number
     of NumPy or torch is a number. SettingError for what is of another type."""
-    hint = get_type_hints(kind)[item.name]
     kinds = [one for one in (hint, *get_args(hint)) if one in TYPES or get_origin(one) is list] or [str]
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()
