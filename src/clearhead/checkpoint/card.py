@@ -39,11 +39,16 @@ class Card:
 def write_card(folder: Path, card: Card) -> bool:
     """Write the card, unless a README.md that is not ours is there; returns whether it was written."""
     path = folder / CARD
-    if path.is_file() and MARK not in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    if path.is_file() and not is_ours(path):
         return False
     with moved_into_place(path) as place:
         place.write_text(page(card), encoding="utf-8", errors="replace")
     return True
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file is a card that nobody has made theirs."""
+    return path.is_file() and MARK in path.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
 def page(card: Card) -> str:

@@ -12,6 +12,7 @@ from typing import IO, Any
 from clearhead.checkpoint.files import leftovers, moved_into_place, read_json, settle
 from clearhead.data.rows import Row
 from clearhead.errors import SettingError
+from clearhead.learn.state import not_states
 from clearhead.settings import Opening, Training
 
 try:
@@ -34,7 +35,16 @@ def check_place(settings: Training) -> None:
     out = Path(settings.out)
     if out.is_file():
         raise SettingError(f"--out {out} is a file; give a folder")
+    base = Path(settings.base).resolve()
+    if settings.base != "new" and base.is_dir() and base.is_relative_to(out.resolve()):
+        raise SettingError(
+            f"--from {settings.base} lies in --out {out}, which the run changes; give another --out"
+        )
     run = is_run(out)
+    if (settings.resume or settings.overwrite) and (foreign := not_states(out)):
+        raise SettingError(
+            f"{foreign[0]} has the name of a state, and is none; the run would replace it: move it away"
+        )
     if settings.resume:
         if not run:
             raise SettingError(f"--resume: {out} holds no run to go on with; leave --resume out")

@@ -10,13 +10,14 @@ from typing import Any
 from clearhead.checkpoint.card import CARD
 from clearhead.checkpoint.files import finish_move, leftovers, read_json, remove, write_json
 from clearhead.checkpoint.folder import write_folder
-from clearhead.errors import Interrupted, SettingError
+from clearhead.errors import ClearheadError, Interrupted, SettingError
 from clearhead.infer.evaluate import Evaluation, evaluate_rows
 from clearhead.infer.model import Model
 from clearhead.learn import place
+from clearhead.learn.aside import forget, go_on_aside, kept, set_aside
 from clearhead.learn.finish import write_run_card
 from clearhead.learn.schedule import Schedule
-from clearhead.learn.start import starting_model, usual_rate
+from clearhead.learn.start import digest_of_base, starting_model, usual_rate
 from clearhead.learn.state import (
     Restored,
     Standing,
@@ -27,7 +28,7 @@ from clearhead.learn.state import (
     states,
 )
 from clearhead.learn.texts import measure_of, read_texts
-from clearhead.learn.trainer import Plan, Step, Trainer
+from clearhead.learn.trainer import NotFinite, Plan, Step, Trainer
 from clearhead.settings import Asking, Training, made
 from clearhead.tasks.examples import encode_rows
 from clearhead.tasks.task import Scores
@@ -67,6 +68,7 @@ class Run:
         self.task, self.labels = texts.task, texts.task.labels
         self.metric = measure_of(settings, self.task.problem)
         loaded = starting_model(settings, self.training, task=self.task)
+        self.base = digest_of_base(settings)
         self.model = Model(loaded)
         self.encodings = encode_rows(
             self.training, self.model.tokenizer, limit=self.model.limit, long=settings.long
@@ -127,7 +129,10 @@ class Run:
     def __iter__(self) -> Iterator[Progress]:
         with place.locked(self.out):
             self.begin()
-            yield from self.steps()
+            try:
+                yield from self.steps()
+            except NotFinite as error:
+                raise ClearheadError(f"{error}; {kept(self.out, self.best_step)}") from error
             self.finish()
 
     def steps(self) -> Iterator[Progress]:
@@ -166,10 +171,7 @@ class Run:
         place.check_place(self.settings)  # once more, now that nobody else can begin
         for half in leftovers(self.out):
             remove(half)
-        remove_states(self.out)
-        # An older model stays until this run's first one takes its place.
-        for name in (place.LOG, place.REPORT):
-            (self.out / name).unlink(missing_ok=True)
+        set_aside(self.out)
         resolved = {
             "learning_rate": self.learning_rate,
             "steps": len(self.trainer.steps),
@@ -178,6 +180,7 @@ class Run:
             "validation_texts": len(self.validation),
             "labels": list(self.labels),
             "data": place.digest_of_rows(self.training + self.validation),
+            "base": self.base,
             "problem": str(self.task.problem),
             "metric": self.metric,
         }
@@ -195,6 +198,9 @@ class Run:
         remove_states(self.out, but=restored.state)
         if restored.state:
             put_back_best(self.out, restored.state)
+        go_on_aside(self.out, restored.state)
+        if self.best_step is not None:
+            forget(self.out)
         place.cut_log(self.out, step=restored.standing.step)
 
     def finish(self) -> None:
@@ -213,6 +219,7 @@ class Run:
         if better:
             self.best, self.best_step = score, step.number
             write_folder(self.out, self.model.loaded)
+            forget(self.out)  # the run before, which has been replaced by now
         return metrics, better
 
     def evaluation(self) -> Evaluation:
@@ -244,12 +251,12 @@ class Run:
 
     def restore(self) -> Restored:
         """Go on from the newest whole state; nothing is written yet."""
-        if read_json(self.out / place.SETTINGS)["resolved"].get("data") != place.digest_of_rows(
-            self.training + self.validation
-        ):
-            raise SettingError(
-                "--resume: the texts have changed since the run began; start again with --overwrite"
-            )
+        said = read_json(self.out / place.SETTINGS)["resolved"]
+        again = "since the run began; start again with --overwrite"
+        if said.get("data") != place.digest_of_rows(self.training + self.validation):
+            raise SettingError(f"--resume: the texts have changed {again}")
+        if said.get("base") != self.base:
+            raise SettingError(f"--resume: the model of --from {self.settings.base} has changed {again}")
         restored = load_state(self.out, self.trainer)
         standing = restored.standing
         self.best, self.best_step, self.seconds = standing.best, standing.best_step, standing.seconds

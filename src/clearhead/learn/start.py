@@ -1,5 +1,6 @@
 """What a run starts from: a model by name or folder, or a new one made to fit the texts."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -7,7 +8,8 @@ import torch
 
 from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.families import FAMILIES
-from clearhead.checkpoint.folder import Loaded, read_folder
+from clearhead.checkpoint.fingerprint import digest
+from clearhead.checkpoint.folder import CONFIG, Loaded, read_folder
 from clearhead.data.labels import numbers
 from clearhead.data.rows import Row
 from clearhead.model.config import Activation, Config, Head, Pooling, Problem, Sinusoidal
@@ -15,6 +17,10 @@ from clearhead.model.transformer import new_transformer, with_head
 from clearhead.settings import Training
 from clearhead.tasks.task import Task
 from clearhead.text.train import train_tokenizer
+
+# All files that a tokenizer may be read from.
+RULES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+TOKENIZER = (*RULES, "vocab.txt", "vocab.json", "merges.txt")
 
 
 def starting_model(settings: Training, rows: Sequence[Row], *, task: Task) -> Loaded:
@@ -70,6 +76,18 @@ def new_model(settings: Training, rows: Sequence[Row], *, task: Task) -> Loaded:
     head = Head(len(task.labels), Pooling(settings.pooling or "mean"), dense=False)
     network = new_transformer(config, head, seed=settings.seed)
     return Loaded(network, tokenizer, task.labels, family, None, task.problem)
+
+
+def digest_of_base(settings: Training) -> str | None:
+    """SHA-256 of the files that a base model is read from; None for a new model, which has none."""
+    if settings.base == "new":
+        return None
+    folder, found = locate(settings.base), hashlib.sha256()
+    weights = list(folder.glob("*.safetensors*")) or list(folder.glob("pytorch_model*"))
+    others = [folder / name for name in (CONFIG, *TOKENIZER)]
+    for path in sorted(path for path in [*weights, *others] if path.is_file()):
+        found.update(f"{path.name} {digest(path)}\n".encode())
+    return found.hexdigest()
 
 
 def usual_rate(settings: Training, config: Config) -> float:

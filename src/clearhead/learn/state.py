@@ -101,6 +101,16 @@ def states(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: int(path.name.removeprefix(PREFIX)))
 
 
+def not_states(folder: Path) -> list[Path]:
+    """What has the name of a state and holds something that no state does; a state may be broken."""
+    known = {TENSORS, STANDING, BEST}
+    return [
+        path
+        for path in states(folder)
+        if not path.is_dir() or {item.name for item in path.iterdir() if item.name[0] != "."} - known
+    ]
+
+
 def remove_states(folder: Path, but: Path | None = None) -> None:
     """Remove states."""
     for path in states(folder):

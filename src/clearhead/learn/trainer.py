@@ -21,6 +21,10 @@ from clearhead.tasks.task import Task
 from clearhead.text.tokenizer import Encoding
 
 
+class NotFinite(ClearheadError):
+    """A step whose loss or gradient is no number, which cannot be learned from."""
+
+
 @dataclass(frozen=True)
 class Step:
     """One update. `loss` is the mean over the step's texts, in nats; `grad_norm` is before scaling."""
@@ -106,9 +110,9 @@ class Trainer:
             loss = self.gradients(batches, self.drop)
             norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.max_grad_norm)
             if not isfinite(loss) or not norm.isfinite():
-                raise ClearheadError(
+                raise NotFinite(
                     f"the loss or its gradient is not finite at step {self.done + 1} (loss {loss:g}); "
-                    "the best model so far is kept; lower --learning-rate"
+                    "lower --learning-rate"
                 )
             self.optimizer.step()
             self.optimizer.zero_grad()
