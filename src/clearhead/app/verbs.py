@@ -6,12 +6,15 @@ Heavy imports stand inside the functions, so that help is instant.
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from clearhead.errors import DataError, SettingError
-from clearhead.settings import Asking, Opening, Training, Vocabulary
+from clearhead.settings import Asking, Opening, Training, Vocabulary, flag
+
+if TYPE_CHECKING:
+    from clearhead.infer.model import Model
 
 Settings = Annotated[Training, Parameter(name="*")]
 Words = Annotated[Vocabulary, Parameter(name="*")]
@@ -59,7 +62,9 @@ def evaluate(model: str, data: Data, *, settings: Ask = ASK, opening: Open = OPE
     from clearhead.infer.evaluate import evaluate
     from clearhead.infer.model import load
 
-    evaluation = evaluate(load(model, **asdict(opening)), data, **asdict(settings))
+    loaded = load(model, **asdict(opening))
+    check_pairs(loaded, settings)
+    evaluation = evaluate(loaded, data, **asdict(settings))
     show.evaluation(evaluation, as_json=json)
     return 0
 
@@ -89,23 +94,55 @@ def predict(
     loaded = load(model, **asdict(opening))
     if out is not None:
         check_out(out, model=loaded.loaded.folder)
-    rows = texts_as_rows(text, settings) if text else None
-    found = predict_rows(loaded, rows or rows_of(file or "-", settings), settings=settings)
+    if text:
+        rows = texts_as_rows(text, settings)
+        if column := pair_column_of(loaded):
+            show.say(f"note: {model} was trained on pairs of texts ({column}); each --text is asked alone")
+    else:
+        rows = rows_of(file or "-", loaded, settings=settings)
+    found = predict_rows(loaded, rows, settings=settings)
     show.results(found, as_json=json, out=out)
     return 0
 
 
-def rows_of(path: str, settings: Asking) -> list[Any]:
+def rows_of(path: str, model: "Model", *, settings: Asking) -> list[Any]:
     """The rows of a file to predict; labels are kept where there are some."""
     from clearhead.data.rows import read_rows
+    from clearhead.model.config import Problem
 
-    return read_rows(path, labelled=False, **settings.reading())
+    check_pairs(model, settings)
+    several = model.loaded.problem is Problem.MULTI
+    return read_rows(path, labelled=False, several=several, **settings.reading())
+
+
+def check_pairs(model: "Model", settings: Asking) -> None:
+    """Refuse to ask about single texts of a file where the model was trained on pairs."""
+    if settings.pair_column is None and (column := pair_column_of(model)):
+        raise SettingError(
+            f"{model.loaded.folder} was trained on pairs of texts; name the column of the second one with "
+            f"--pair-column (in training: {column})"
+        )
+
+
+def pair_column_of(model: "Model") -> str | None:
+    """The column of the second texts a model was trained on; None where its folder tells of none."""
+    from clearhead.checkpoint.files import read_json
+    from clearhead.learn.place import SETTINGS, is_run
+
+    folder = model.loaded.folder
+    if folder is None or not is_run(Path(folder)):
+        return None
+    column = read_json(Path(folder) / SETTINGS)["settings"].get("pair_column")
+    return column if isinstance(column, str) else None
 
 
 def texts_as_rows(texts: list[str], settings: Asking) -> list[Any]:
     """Texts of the command line as rows."""
     from clearhead.data.rows import Row
 
+    for name in ("text_column", "pair_column", "label_column", "format"):
+        if getattr(settings, name) is not None:
+            raise SettingError(f"{flag(name)} is for a file, and --text is given; leave one of them out")
     for number, text in enumerate(texts, 1):
         if settings.empty == "error" and not text.strip():
             raise DataError(

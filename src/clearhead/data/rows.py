@@ -1,7 +1,7 @@
 """From records to rows: which column is the text, which the label, and whether each row has both."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -84,6 +84,11 @@ def read_rows(
     split_at: str | None = reading.label_separator if several else None
     if several is None:
         several = columns.label is not None and isinstance(first.values.get(columns.label), list)
+    if not several and reading.label_separator != Reading().label_separator:
+        raise SettingError(
+            f"--label-separator {reading.label_separator} is for several labels a text, and here it has one; "
+            "leave it out (train has --problem multi for several)"
+        )
     rows = []
     for record in chain([first], found):
         row = columns.row(record, several=several, split_at=split_at)
@@ -119,13 +124,13 @@ class _Columns:
     @classmethod
     def of(cls, first: Record, reading: Reading, *, labelled: bool) -> "_Columns":
         """Found by the names in the first record."""
-        taken = {reading.label_column, reading.pair_column}
+        taken: dict[str | None, str] = {reading.label_column: "label", reading.pair_column: "pair"}
         text = _column(first, reading.text_column, usual=TEXT_COLUMNS, role="text", taken=taken)
         pair = label = None
         if reading.pair_column is not None:
-            pair = _column(first, reading.pair_column, usual=(), role="pair", taken={text})
+            pair = _column(first, reading.pair_column, usual=(), role="pair", taken={text: "text"})
         asked = labelled or reading.label_column is not None
-        taken = {text, pair}
+        taken = {text: "text", pair: "pair"}
         if asked or len(_named(_others(first, taken), LABEL_COLUMNS)) == 1:
             label = _column(first, reading.label_column, usual=LABEL_COLUMNS, role="label", taken=taken)
         return cls(text, pair, label, asked, labelled)
@@ -164,15 +169,15 @@ def read_texts(
     """
     found = records(path, format=format)
     first = next(found)
-    name = _column(first, text_column, usual=TEXT_COLUMNS, role="text", taken=set())
+    name = _column(first, text_column, usual=TEXT_COLUMNS, role="text", taken={})
     for record in chain([first], found):
         yield _text(record, name)
 
 
 def _column(
-    record: Record, given: str | None, *, usual: tuple[str, ...], role: str, taken: set[str | None]
+    record: Record, given: str | None, *, usual: tuple[str, ...], role: str, taken: Mapping[str | None, str]
 ) -> str:
-    """Choose the column for a role by the names in the first record; `taken` are the other roles'."""
+    """Choose the column for a role by the names in the first record; `taken` are other roles' columns."""
     columns = _others(record, taken)
     if given is not None and given in columns:
         return given  # also where another name differs in nothing but case
@@ -183,6 +188,11 @@ def _column(
     how = f"--{role}-column"
     if found:
         raise DataError(f"{record.file}: {listed(found)} could each be the {role}; choose one with {how}")
+    if held := _named((name for name in record.values if name in taken), wanted):
+        raise DataError(
+            f"{record.file}: the column {short(repr(held[0]))} is the {taken[held[0]]} already; name "
+            f"that of the {role} with {how} (found {listed(record.values)})"
+        )
     if hint := separator_hint(list(record.values)):
         fix = hint
     elif role == "label" and list(record.values) == ["text"]:
@@ -195,7 +205,7 @@ def _column(
     raise DataError(f"{record.file}: no column {looked}; found {listed(record.values) or 'none'}; {fix}")
 
 
-def _others(record: Record, taken: set[str | None]) -> list[str]:
+def _others(record: Record, taken: Container[str | None]) -> list[str]:
     return [name for name in record.values if name not in taken]
 
 
