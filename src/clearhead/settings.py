@@ -2,6 +2,7 @@
 verb."""
 
 from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
 from os import PathLike
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -9,6 +10,7 @@ from cyclopts import Parameter
 
 from clearhead.errors import SettingError
 
+hints_of = cache(get_type_hints)  # half a millisecond, asked for in each call of predict
 # What an option of a type takes, in words and in Python.
 TYPES = {bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
 TAKEN = {bool: bool, int: int, float: int | float, str: str}
@@ -243,7 +245,7 @@ def named_weights(text: str) -> dict[str, float]:
 
 def check_choices(settings: Any) -> None:
     """Refuse a value outside a Literal, which Python callers could pass."""
-    hints = get_type_hints(type(settings))
+    hints = hints_of(settings.__class__)
     for item in fields(settings):
         choices = [
             value for kind in (hints[item.name], *get_args(hints[item.name])) for value in _literals(kind)
@@ -270,7 +272,7 @@ def made(kind: type, values: dict[str, Any]) -> Any:
     for item in fields(kind):
         if item.default is MISSING and item.name not in values:
             raise SettingError(f"the option {item.name!r} is missing: {item.metadata['help']}")
-    hints = get_type_hints(kind)
+    hints = hints_of(kind)
     given = [item for item in fields(kind) if item.name in values]
     return kind(**{item.name: fitted(item, values[item.name], hint=hints[item.name]) for item in given})
 
