@@ -18,7 +18,7 @@ Logits = NDArray[np.float32]
 Score = Callable[[Sequence[Sequence[int]]], Logits]
 
 
-BATCH_TOKENS = 4096  # the library's own default
+BATCH_TOKENS = 2048  # the library's own default
 
 
 class Engine(Protocol):

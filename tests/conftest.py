@@ -9,7 +9,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 from jaxtyping import install_import_hook
 
 SHAPED = [
-    "model." + name for name in "attention block context heads kernels layout positions transformer".split()
+    "model." + name
+    for name in "attention block context heads kernels layout linear positions transformer".split()
 ]
 SHAPED += ["tasks.classify", "tasks.several", "tasks.regress"]
 

@@ -171,7 +171,7 @@ class Training(Opening, Making, Reading, Learning):
 class Asking(Reading):
     """How a model is asked: evaluate and predict."""
 
-    batch_tokens: int = option(4096, "tokens in a batch; the answers do not depend on it")
+    batch_tokens: int = option(2048, "tokens in a batch; the answers do not depend on it")
     abstain_below: float | None = option(
         None, "give no label where the best probability is below this; one label a text only"
     )

@@ -103,7 +103,7 @@ def test_a_field_read_wrongly_is_seen(bert_folder, monkeypatch):
 
 def test_a_wrong_activation_is_seen(model):
     for block in model.loaded.network.encoder.blocks:
-        block.feed_forward.activation = torch.nn.GELU(approximate="tanh")
+        block.feed_forward.expand.activation = torch.nn.GELU(approximate="tanh")
     assert "the model equals the equations in NumPy, read from the folder on their own (float64)" in failed(
         model
     )

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.errors import SettingError
-from clearhead.model.block import activation_for
 from clearhead.model.config import (
     Activation,
     Config,
@@ -24,6 +23,7 @@ from clearhead.model.config import (
 from clearhead.model.context import Context, Dropout
 from clearhead.model.kernels import explicit
 from clearhead.model.layout import pack, unpad
+from clearhead.model.linear import activation_for
 from clearhead.model.transformer import Transformer, new_transformer
 
 CONFIG = Config(

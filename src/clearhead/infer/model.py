@@ -68,7 +68,7 @@ class Model:
         texts: Sequence[Text],
         *,
         long: Long = "truncate",
-        batch_tokens: int = 4096,
+        batch_tokens: int = 2048,
         abstain_below: float | None = None,
     ) -> list[Answer]:
         """The label of each text, or pair of texts, with its probabilities; of a model for several labels or
@@ -82,7 +82,7 @@ class Model:
         return held_back(results, abstain_below)
 
     def logits(
-        self, encodings: Sequence[Encoding], *, batch_tokens: int = 4096
+        self, encodings: Sequence[Encoding], *, batch_tokens: int = 2048
     ) -> Float[Tensor, "texts labels"]:
         """Logits of encoded texts, in order."""
         if not self.task:
@@ -107,7 +107,7 @@ class Model:
         encodings = self.encode(texts, long=long)
         found = torch.zeros(len(encodings), self.config.width)
         with torch.inference_mode():
-            for members, batch in batches_of(encodings, 4096):
+            for members, batch in batches_of(encodings, 2048):
                 context = Context.of(batch.layout)
                 found[members] = pool(
                     self.loaded.network(batch, context), batch.layout, pooling=Pooling(pooling)

@@ -224,7 +224,7 @@ class Run:
 
     def evaluation(self) -> Evaluation:
         """The model as it stands on the validation texts."""
-        asking = Asking(batch_tokens=max(4096, self.settings.batch_tokens), long=self.settings.long)
+        asking = Asking(batch_tokens=max(2048, self.settings.batch_tokens), long=self.settings.long)
         return evaluate_rows(self.model, self.validation, settings=asking)
 
     def log(self, step: Step, metrics: Scores | None) -> None:

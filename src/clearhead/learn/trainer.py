@@ -149,7 +149,7 @@ class Trainer:
         assert head
         found = torch.zeros(len(self.examples), self.network.config.width)
         with torch.no_grad():
-            for members, batch in batches_of(self.examples, 4096):
+            for members, batch in batches_of(self.examples, 2048):
                 stream = self.network(batch, Context.of(batch.layout))
                 found[members] = pool(stream, batch.layout, pooling=head.pooling)
         self.body_seconds = perf_counter() - start

@@ -2,27 +2,10 @@
 
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 
 from clearhead.model.config import Config, Positions, Rotary
 from clearhead.model.context import Context
-
-NARROW = 64
-
-
-class Linear(nn.Linear):
-    """A layer whose rows keep their bits in every company.
-
-    Where outputs and rows are both fewer than 64, the library shares a product out over its threads in ways
-    that depend on the number of rows (docs/decisions/0002); with 64 rows it does not.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x · weightᵀ + bias, row by row."""
-        rows = len(x)
-        if self.out_features >= NARROW or rows >= NARROW:
-            return super().forward(x)
-        return super().forward(functional.pad(x, (0, 0, 0, NARROW - rows)))[:rows]
+from clearhead.model.linear import Linear
 
 
 class Projections(Linear):

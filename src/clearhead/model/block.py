@@ -6,42 +6,17 @@ from functools import partial
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from clearhead.model.attention import Attention, Linear
-from clearhead.model.config import Activation, Config
+from clearhead.model.attention import Attention
+from clearhead.model.config import Config
 from clearhead.model.context import Context
+from clearhead.model.linear import Linear, activation_for
 
 Tokens = Float[Tensor, "tokens width"]
-
-
-def activation_for(activation: Activation) -> nn.Module:
-    """The module of an activation."""
-    match activation:
-        case Activation.RELU:
-            return nn.ReLU()
-        case Activation.GELU:
-            return nn.GELU()
-        case Activation.GELU_TANH:
-            return GeluTanh()
-        case Activation.TANH:
-            return nn.Tanh()
 
 
 def norm_for(config: Config, width: int | None = None) -> nn.LayerNorm:
     """Layer norm of the stream, or of `width` numbers."""
     return nn.LayerNorm(width or config.width, eps=config.epsilon, bias=config.norm_bias)
-
-
-class GeluTanh(nn.Module):
-    """x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))) (Hendrycks & Gimpel 2016, section 2).
-
-    Written out: torch's fused kernel computes the last numbers of each thread's share in another way, so that
-    a number's bits would depend on how many others there are.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        inner = (x + 0.044715 * (x * x * x)) * 0.7978845608028654
-        return 0.5 * x * (1 + inner.tanh())
 
 
 class FeedForward(nn.Module):
@@ -54,7 +29,13 @@ class FeedForward(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.gated, self.dropout = config.gated, config.hidden_dropout
-        self.expand = Linear(config.width, config.hidden * (2 if config.gated else 1), bias=config.bias)
+        # Gated, the activation concerns half of what the first layer gives; else it comes in the same pass.
+        self.expand = Linear(
+            config.width,
+            config.hidden * (2 if config.gated else 1),
+            bias=config.bias,
+            activation=None if config.gated else config.activation,
+        )
         self.activation = activation_for(config.activation)
         self.contract = Linear(config.hidden, config.width, bias=config.bias)
 
@@ -64,8 +45,6 @@ class FeedForward(nn.Module):
         if self.gated:
             x, gate = x.chunk(2, dim=-1)
             x = self.activation(x) * gate
-        else:
-            x = self.activation(x)
         return self.contract(context.dropped(x, self.dropout))
 
 

@@ -4,11 +4,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from clearhead.model.attention import Linear
-from clearhead.model.block import activation_for, norm_for
+from clearhead.model.block import norm_for
 from clearhead.model.config import Config, Head, Pooling
 from clearhead.model.context import Context
 from clearhead.model.layout import Layout, round_up
+from clearhead.model.linear import Linear
 
 
 def pool(
@@ -38,8 +38,9 @@ class ClassificationHead(nn.Module):
         super().__init__()
         self.pooling, self.drop_first = head.pooling, head.drop_first
         self.dropout = config.dropout if head.dropout is None else head.dropout
-        self.dense = Linear(config.width, config.width, bias=head.bias) if head.dense else None
-        self.activation = activation_for(head.activation)
+        self.dense = None
+        if head.dense:
+            self.dense = Linear(config.width, config.width, bias=head.bias, activation=head.activation)
         self.norm = norm_for(config) if head.dense_norm else None
         self.output = Linear(config.width, head.labels) if head.labels else None
 
@@ -55,7 +56,7 @@ class ClassificationHead(nn.Module):
         if self.drop_first:
             pooled = context.dropped(pooled, self.dropout)
         if self.dense:
-            pooled = self.activation(self.dense(pooled))
+            pooled = self.dense(pooled)
         if self.norm:
             pooled = self.norm(pooled)
         if self.output:

@@ -10,12 +10,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from clearhead.errors import SettingError
-from clearhead.model.attention import Linear, Projections
+from clearhead.model.attention import Projections
 from clearhead.model.block import Block, norm_for
 from clearhead.model.config import Config, Head, Norm, Relative
 from clearhead.model.context import Context
 from clearhead.model.heads import ClassificationHead
 from clearhead.model.layout import Batch
+from clearhead.model.linear import Linear
 from clearhead.model.positions import positions_for
 
 Made = TypeVar("Made", bound=nn.Module)
