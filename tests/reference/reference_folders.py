@@ -64,6 +64,18 @@ def assert_agrees(theirs: Published, *, segments: bool = False) -> None:
             close(ours.logits(ids, kinds) if has_logits else ours.pooled(ids, kinds), top)
 
 
+def assert_speaks(theirs: Published) -> None:
+    """Our reading of its folder has the same hidden vectors and judges every next token alike."""
+    ours = read(theirs.folder)
+    for ids in texts():
+        hidden, logits = theirs.says(ids)
+        close(ours.hidden(ids), hidden)
+        if logits is not None:
+            assert logits.shape == (len(ids), VOCAB) and logits.dtype == np.float64
+            close(ours.language_logits(ids), logits)
+            close(ours.next_logits(ids), logits[-1])
+
+
 def close(found: Array, expected: Array) -> None:
     """To 1e-10 of the largest number, or of 1."""
     assert found.shape == expected.shape
@@ -87,3 +99,24 @@ def add_tensors(folder: Path, tensors: dict[str, Array]) -> None:
     """More tensors in model.safetensors."""
     file = folder / "model.safetensors"
     save_file({**load_file(file), **tensors}, file)
+
+
+def write(folder: Path, facts: dict, head: dict | None, tensors: dict[str, Array]) -> Path:
+    """A folder of ours with these facts and tensors."""
+    folder.mkdir()
+    save_file(
+        {name: np.ascontiguousarray(array) for name, array in tensors.items()}, folder / "model.safetensors"
+    )
+    config = {"model_type": "clearhead", "facts": facts, "head": head}
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def renamed(tensors: dict[str, Array], table: dict[str, str]) -> dict[str, Array]:
+    """Every tensor whose name starts as in the table, under the name it has there."""
+    return {
+        new + name.removeprefix(old): array
+        for name, array in tensors.items()
+        for old, new in table.items()
+        if name.startswith(old)
+    }

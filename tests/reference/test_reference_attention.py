@@ -11,6 +11,9 @@ from clearhead.reference import (
     Affine,
     AttentionWeights,
     ColumnHead,
+    Linear,
+    Llama3,
+    Rotary,
     attend,
     attention_columns,
     attention_rows,
@@ -230,3 +233,67 @@ def test_a_window_is_the_attention_of_its_own_tokens_alone(window):
         seen = [j for j in range(9) if abs(i - j) <= window]
         np.testing.assert_allclose(attention[i, seen], softmax(keys[seen] @ query / 2.0), atol=1e-15)
         assert not np.delete(attention[i], seen).any()
+
+
+@pytest.mark.parametrize("window", [None, 0, 1, 3, 9])
+def test_causal_attention_is_that_of_the_tokens_up_to_its_own(window):
+    queries, keys = np.random.default_rng(5).normal(size=(2, 9, 4))
+    attention = attention_rows(queries, keys, window=window, causal=True)
+    for i, query in enumerate(queries):
+        seen = list(range(0 if window is None else max(0, i - window), i + 1))
+        np.testing.assert_allclose(attention[i, seen], softmax(keys[seen] @ query / 2.0), atol=1e-15)
+        assert not np.delete(attention[i], seen).any()
+
+
+def grouped(heads, kv_heads, *, head_width=4, width=6):
+    """Random weights of attention without biases."""
+    random = np.random.default_rng(6)
+    sizes = [(heads * head_width, width), *[(kv_heads * head_width, width)] * 2, (width, heads * head_width)]
+    return AttentionWeights(*(Affine(random.normal(size=size), None) for size in sizes))
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 1), (4, 2), (6, 3)])
+def test_shared_keys_and_values_are_those_of_as_many_heads_that_are_alike(heads, kv_heads):
+    """Ainslie et al. 2023: neighbouring heads share."""
+    weights = grouped(heads, kv_heads)
+
+    def repeated(layer):
+        each = layer.weight.reshape(kv_heads, 4, 6)
+        return Affine(np.repeat(each, heads // kv_heads, axis=0).reshape(heads * 4, 6), None)
+
+    alike = weights._replace(key=repeated(weights.key), value=repeated(weights.value))
+    x = np.random.default_rng(7).normal(size=(5, 6))
+    shared = multi_head_rows(x, weights, heads=heads, causal=True)
+    np.testing.assert_allclose(shared, multi_head_rows(x, alike, heads=heads, causal=True), atol=1e-13)
+
+
+def test_normed_queries_and_keys_do_not_feel_how_long_they_were():
+    weights = grouped(2, 2)._replace(query_norm=np.arange(1.0, 5.0), key_norm=np.ones(4))
+    longer = weights._replace(query=Affine(10.0 * weights.query.weight, None))
+    x = np.random.default_rng(8).normal(size=(5, 6))
+    rotary = Rotary(base=50.0)
+    one, two = (multi_head_rows(x, w, heads=2, rotary=rotary, epsilon=0.0) for w in (weights, longer))
+    np.testing.assert_allclose(one, two, rtol=0, atol=1e-12)
+    unnormed = multi_head_rows(x, weights._replace(query_norm=None), heads=2, rotary=rotary, epsilon=0.0)
+    assert np.abs(one - unnormed).max() > 1e-3
+
+
+def test_a_part_of_a_head_may_turn_and_the_rest_stays():
+    x = np.random.default_rng(9).normal(size=(7, 8))
+    found = turned(x, base=50.0, share=0.5)
+    np.testing.assert_array_equal(found[:, :4], turned(x[:, :4], base=50.0))
+    np.testing.assert_array_equal(found[:, 4:], x[:, 4:])
+
+
+def test_linear_scaling_puts_positions_closer_together():
+    x = np.tile(np.random.default_rng(10).normal(size=8), (21, 1))
+    found = turned(x, base=50.0, scaling=Linear(4.0))
+    np.testing.assert_allclose(found[::4], turned(x[:6], base=50.0), rtol=0, atol=1e-13)
+
+
+def test_llama3_scaling_keeps_quick_pairs_and_slows_slow_ones_and_is_even_between():
+    """By hand: an original length of 2π makes the speeds the numbers of turns."""
+    scaling = Llama3(factor=8.0, low=1.0, high=4.0, original=2.0 * np.pi)
+    speed = np.array([9.0, 4.0, 2.5, 1.0, 0.5])
+    # At 2.5 turns, half of 2.5 stays and half is an eighth: 2.5 · (0.5 + 0.5 / 8).
+    np.testing.assert_allclose(scaling.slowed(speed), [9.0, 4.0, 1.40625, 0.125, 0.0625], rtol=1e-15)

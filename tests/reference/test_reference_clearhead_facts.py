@@ -4,13 +4,11 @@ The published folders are compared with the published implementation elsewhere; 
 hand.
 """
 
-import json
-
 import numpy as np
 import pytest
 import transformers
-from reference_folders import VOCAB, Published, texts
-from safetensors.numpy import load_file, save_file
+from reference_folders import VOCAB, Published, renamed, texts, write
+from safetensors.numpy import load_file
 
 from clearhead.errors import FolderError
 from clearhead.reference import read
@@ -28,26 +26,6 @@ def published(folder, name, **fields):
     sizes = {"vocab_size": VOCAB, "max_position_embeddings": 32, "num_labels": 3, **shape, **fields}
     Published(folder, kind, kind.config_class(**sizes))
     return load_file(folder / "model.safetensors")
-
-
-def write(folder, facts, head, tensors):
-    folder.mkdir()
-    save_file(
-        {name: np.ascontiguousarray(array) for name, array in tensors.items()}, folder / "model.safetensors"
-    )
-    config = {"model_type": "clearhead", "facts": facts, "head": head}
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
-
-
-def renamed(tensors, table):
-    """Every tensor whose name starts as in the table, under the name it has there."""
-    return {
-        new + name.removeprefix(old): array
-        for name, array in tensors.items()
-        for old, new in table.items()
-        if name.startswith(old)
-    }
 
 
 def stacked(tensors, *names):
@@ -225,7 +203,7 @@ def test_without_a_window_every_block_sees_everything_with_the_one_base(tmp_path
         ({"positions": {"kind": "rotary", "count": 32}}, {}, "lacks the field 'base'"),
         ({}, {"bias": True}, r"lacks head\.dense\.bias"),
         ({}, {"dense_norm": False}, r"does not explain: head\.norm\.weight"),
-        ({}, {"activation": "silu"}, r"head\.activation='silu'; this can be relu, gelu, gelu_tanh, tanh"),
+        ({}, {"activation": "swish"}, r"head\.activation='swish'; this can be relu, gelu, gelu_tanh, tanh"),
     ],
 )
 def test_facts_that_do_not_fit_are_refused_by_name(tmp_path, facts, head, message):

@@ -20,7 +20,9 @@ from clearhead.reference import (
     linear,
     plain_layer,
     relu,
+    rms_norm,
     self_attention,
+    silu,
     sinusoidal_positions,
     softmax,
 )
@@ -235,3 +237,30 @@ def test_every_sinusoidal_position_is_different():
     table = sinusoidal_positions(512, 16)
     distances = np.linalg.norm(table[:, None] - table[None], axis=-1) + 9 * np.eye(512)
     assert distances.min() > 0.1
+
+
+def test_rms_norm_is_as_computed_by_hand():
+    """The mean square of 1, 2, 3, 4, 5 is 11."""
+    np.testing.assert_allclose(rms_norm([1, 2, 3, 4, 5], 0.0), np.arange(1, 6) / math.sqrt(11), rtol=1e-15)
+    np.testing.assert_allclose(
+        rms_norm([3, 4], 3.5, scale=[2, 1]), [6 / 4, 4 / 4], rtol=1e-15
+    )  # (9 + 16) / 2 + 3.5 = 16
+
+
+@given(tables)
+def test_rms_norm_is_layer_norm_where_the_mean_is_zero_already(x):
+    x = x - x.mean(axis=-1, keepdims=True)
+    np.testing.assert_allclose(rms_norm(x, 1e-3), layer_norm(x, 1e-3), rtol=1e-9, atol=1e-9)
+
+
+@given(tables)
+def test_rms_norm_is_torchs(x):
+    expected = torch.nn.functional.rms_norm(torch.tensor(x), x.shape[-1:], eps=1e-6).numpy()
+    np.testing.assert_allclose(rms_norm(x), expected, rtol=1e-12, atol=1e-12)
+
+
+@given(arrays(np.float64, 5, elements=numbers))
+def test_silu_is_torchs_and_far_away_it_is_relu(x):
+    np.testing.assert_allclose(silu(x), torch.nn.functional.silu(torch.tensor(x)).numpy(), rtol=0, atol=1e-13)
+    far = np.array([-1e4, 1e4])
+    np.testing.assert_array_equal(silu(far), relu(far))

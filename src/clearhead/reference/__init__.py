@@ -1,4 +1,4 @@
-"""The equations as printed, in NumPy float64: layers, attention, and a whole encoder read from its folder.
+"""The equations as printed, in NumPy float64: layers, attention, whole models read from folders, decoding.
 
 The idea: slow, short and plain enough to be compared with the printed page by eye, and exact enough (float64)
 to be the truth against which the fast model is checked. `read(folder)` reads config.json and the
@@ -7,7 +7,7 @@ here.
 
 The border: NumPy, the standard library, safetensors and `clearhead.errors`. Never torch, never another
 folder of this package; only `clearhead.check` and `clearhead.explain` import this one. One text at a time,
-encoders only, no training.
+encoders or decoders, no training.
 """
 
 from clearhead.reference.attention import (
@@ -24,17 +24,8 @@ from clearhead.reference.attention import (
     scaled_dot_product_self_attention,
     self_attention,
     self_attention_by_vector,
-    turned,
 )
-from clearhead.reference.encoder import (
-    BlockFacts,
-    BlockWeights,
-    Embedding,
-    Head,
-    Sight,
-    WholeModel,
-    encoder_block,
-)
+from clearhead.reference.block import BlockFacts, BlockWeights, Sight, encoder_block
 from clearhead.reference.folder import read
 from clearhead.reference.layers import (
     Affine,
@@ -47,10 +38,14 @@ from clearhead.reference.layers import (
     linear,
     plain_layer,
     relu,
+    rms_norm,
+    silu,
     sinusoidal_positions,
     softmax,
     tanh,
 )
+from clearhead.reference.rotary import Linear, Llama3, Rotary, turned
+from clearhead.reference.whole import Embedding, Head, WholeModel
 
 __all__ = [
     "Affine",
@@ -60,6 +55,9 @@ __all__ = [
     "ColumnHead",
     "Embedding",
     "Head",
+    "Linear",
+    "Llama3",
+    "Rotary",
     "Sight",
     "WholeModel",
     "attend",
@@ -80,10 +78,12 @@ __all__ = [
     "project",
     "read",
     "relu",
+    "rms_norm",
     "route",
     "scaled_dot_product_self_attention",
     "self_attention",
     "self_attention_by_vector",
+    "silu",
     "sinusoidal_positions",
     "softmax",
     "tanh",

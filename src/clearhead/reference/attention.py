@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clearhead.reference.layers import Affine, Array, float64, linear, softmax
+from clearhead.reference.layers import Affine, Array, float64, linear, rms_norm, softmax
+from clearhead.reference.rotary import Rotary, turned
 
 # ---- one vector at a time ----------------------------------------------------------------------------------
 
@@ -148,59 +149,58 @@ def multi_head_columns(x: ArrayLike, heads: Sequence[ColumnHead], *, omega_c: Ar
 
 
 class AttentionWeights(NamedTuple):
-    """The four linear layers of multi-head attention in row form, each weight [width, width], bias [width].
+    """The four linear layers of multi-head attention in row form, and the norms of queries and keys.
 
-    Head h owns rows h · head_width to (h + 1) · head_width of query, key and value, and those columns of
-    output.
+    Head h owns rows h · head_width to (h + 1) · head_width of query, and those columns of output. Key and
+    value may have fewer heads: then each of theirs answers a group of neighbouring heads. Shapes:
+    query.weight [heads · head_width, width], key.weight and value.weight [kv_heads · head_width, width],
+    output.weight [width, heads · head_width]. query_norm and key_norm are the scales [head_width] of an RMS
+    norm of every head, or None.
     """
 
     query: Affine
     key: Affine
     value: Affine
     output: Affine
+    query_norm: Array | None = None
+    key_norm: Array | None = None
 
 
-def turned(x: ArrayLike, *, base: float) -> Array:
-    """Rotary positions: queries or keys of one head, each turned by angles that grow with its position.
-
-    Columns j and j + head_width / 2 are read as the real and imaginary part of one number, which turns by
-    base^(−2j / head_width) radians from one position to the next. A dot product of a query and a key turned
-    so depends on their distance alone. Positions count from 0 and have no end.
-    Shapes: x [tokens, head_width], head_width even; the result is as x.
-    Source: Su et al. 2021, section 3.2.2, as complex numbers like its equation 12; the paper pairs columns 2j
-    and 2j + 1, published models j and j + head_width / 2: the same up to the order of columns.
-    """
-    real, imaginary = np.split(float64(x), 2, axis=1)
-    tokens, pairs = real.shape
-    speed = base ** (-np.arange(pairs) / pairs)
-    angle = np.arange(tokens)[:, None] * speed
-    product = (real + 1j * imaginary) * np.exp(1j * angle)
-    return np.concatenate([product.real, product.imag], axis=1)
-
-
-def attention_rows(queries: ArrayLike, keys: ArrayLike, *, window: int | None = None) -> Array:
+def attention_rows(
+    queries: ArrayLike, keys: ArrayLike, *, window: int | None = None, causal: bool = False
+) -> Array:
     """The scaled attention matrix, outputs down and keys across; every row sums to one.
 
-    With a `window`, output i sees key j only where |i − j| ≤ window. Shapes: queries [n, key_width], keys
-    [m, key_width]; the result is [n, m].
-    Source: Vaswani et al. 2017, section 3.2.1, the softmax of equation 1; Beltagy et al. 2020, section 3.1,
-    for the window.
+    With a `window`, output i sees key j only where |i − j| ≤ window; a `causal` one only where j ≤ i. Both
+    count from the same first token. Shapes: queries [n, key_width], keys [m, key_width]; the result is
+    [n, m].
+    Source: Vaswani et al. 2017, section 3.2.1, the softmax of equation 1, and section 3.2.3, Prince, section
+    12.7.2, for causal; Beltagy et al. 2020, section 3.1, for the window.
     """
     dot_products = float64(queries) @ float64(keys).T
+    outputs, inputs = dot_products.shape
+    ahead = np.arange(inputs) - np.arange(outputs)[:, None]
     if window is not None:
-        outputs, inputs = dot_products.shape
-        distance = np.abs(np.arange(outputs)[:, None] - np.arange(inputs))
-        dot_products = np.where(distance <= window, dot_products, -np.inf)
+        dot_products = np.where(np.abs(ahead) <= window, dot_products, -np.inf)
+    if causal:
+        dot_products = np.where(ahead <= 0, dot_products, -np.inf)
     return softmax(dot_products / math.sqrt(np.shape(keys)[1]), axis=1)
 
 
-def attend(queries: ArrayLike, keys: ArrayLike, *, values: ArrayLike, window: int | None = None) -> Array:
+def attend(
+    queries: ArrayLike,
+    keys: ArrayLike,
+    *,
+    values: ArrayLike,
+    window: int | None = None,
+    causal: bool = False,
+) -> Array:
     """softmax(QKᵀ / √key_width) V: scaled attention of one head, tokens in rows.
 
     Shapes: queries [n, key_width], keys [m, key_width], values [m, value_width]; the result [n, value_width].
     Source: Vaswani et al. 2017, section 3.2.1, equation 1; Prince, equation 12.9, transposed.
     """
-    return attention_rows(queries, keys, window=window) @ float64(values)
+    return attention_rows(queries, keys, window=window, causal=causal) @ float64(values)
 
 
 def multi_head_rows(
@@ -209,24 +209,34 @@ def multi_head_rows(
     *,
     heads: int,
     window: int | None = None,
-    base: float | None = None,
+    causal: bool = False,
+    rotary: Rotary | None = None,
+    epsilon: float = 1e-6,
 ) -> Array:
     """Multi-head self-attention of one text, tokens in rows.
 
-    `window` is how far a token sees to either side, None for the whole text; `base` is that of rotary
-    positions, None where queries and keys are not turned.
-    Shapes: x [tokens, width]; heads divides width; the result is [tokens, width].
-    Source: Vaswani et al. 2017, section 3.2.2.
+    `window` and `causal` say which tokens are seen, as in `attention_rows`; `rotary` how queries and keys
+    turn, None where they do not; `epsilon` is that of their norms, which come before the turn.
+    Shapes: x [tokens, width]; the result is the same.
+    Source: Vaswani et al. 2017, section 3.2.2; Ainslie et al. 2023, section 2.2, for fewer heads of keys and
+    values; Dehghani et al. 2023, section 2, for norms of queries and keys.
     """
     queries = linear(x, *weights.query)
     keys = linear(x, *weights.key)
     values = linear(x, *weights.value)
     head_width = queries.shape[1] // heads
+    group = heads // (keys.shape[1] // head_width)
+
+    def prepared(x: Array, norm: Array | None) -> Array:
+        if norm is not None:
+            x = rms_norm(x, epsilon, scale=norm)
+        return x if rotary is None else turned(x, **rotary._asdict())
+
     outputs = []
-    for start in range(0, heads * head_width, head_width):
-        head = slice(start, start + head_width)
-        asked, offered = queries[:, head], keys[:, head]
-        if base is not None:
-            asked, offered = turned(asked, base=base), turned(offered, base=base)
-        outputs.append(attend(asked, offered, values=values[:, head], window=window))
+    for head in range(heads):
+        one = slice(head * head_width, (head + 1) * head_width)
+        shared = slice(head // group * head_width, (head // group + 1) * head_width)
+        asked = prepared(queries[:, one], weights.query_norm)
+        offered = prepared(keys[:, shared], weights.key_norm)
+        outputs.append(attend(asked, offered, values=values[:, shared], window=window, causal=causal))
     return linear(np.concatenate(outputs, axis=1), *weights.output)

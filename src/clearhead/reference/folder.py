@@ -3,14 +3,17 @@
 import os
 from pathlib import Path
 
-from clearhead.reference.encoder import WholeModel
 from clearhead.reference.families.bert import read_bert
 from clearhead.reference.families.distilbert import read_distilbert
 from clearhead.reference.families.electra import read_electra
+from clearhead.reference.families.gpt2 import read_gpt2
+from clearhead.reference.families.gpt_neox import read_gpt_neox
+from clearhead.reference.families.llama import read_llama, read_mistral, read_qwen2, read_qwen3
 from clearhead.reference.families.modernbert import read_modernbert
 from clearhead.reference.families.native import read_clearhead
 from clearhead.reference.families.roberta import read_roberta
 from clearhead.reference.stored import choice, read_config
+from clearhead.reference.whole import WholeModel
 
 READERS = {
     "bert": read_bert,
@@ -18,14 +21,20 @@ READERS = {
     "clearhead": read_clearhead,
     "distilbert": read_distilbert,
     "electra": read_electra,
+    "gpt2": read_gpt2,
+    "gpt_neox": read_gpt_neox,
+    "llama": read_llama,
+    "mistral": read_mistral,
     "modernbert": read_modernbert,
+    "qwen2": read_qwen2,
+    "qwen3": read_qwen3,
     "roberta": read_roberta,
     "xlm-roberta": read_roberta,
 }
 
 
 def read(folder: str | os.PathLike[str]) -> WholeModel:
-    """Read a whole encoder from a folder with config.json and safetensors, everything in float64.
+    """Read a whole encoder or decoder from a folder with config.json and safetensors, all in float64.
 
     Raises FolderError if a file, field or tensor is missing, unknown or does not fit, or if `model_type` is
     none of READERS. Source of the names: the published folders of each family; ours.

@@ -57,6 +57,16 @@ def gelu_tanh(x: ArrayLike) -> Array:
     return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
 
 
+def silu(x: ArrayLike) -> Array:
+    """x·σ(x), where σ is the logistic function 1 / (1 + exp(−x)). Any shape.
+
+    Written with tanh, σ(x) = (1 + tanh(x / 2)) / 2, which cannot overflow.
+    Source: Hendrycks & Gimpel 2016, section 2; Ramachandran et al. 2017 call it Swish.
+    """
+    x = float64(x)
+    return x * 0.5 * (1.0 + np.tanh(0.5 * x))
+
+
 def tanh(x: ArrayLike) -> Array:
     """The hyperbolic tangent, between −1 and 1. Any shape."""
     return np.tanh(float64(x))
@@ -126,6 +136,17 @@ def layer_norm(
     Shapes: x [..., width], scale and shift [width]; the result is as x. Source: Ba et al. 2016, section 3.
     """
     return _scaled(_normalised(float64(x), eps, axes=(-1,)), scale, shift=shift)
+
+
+def rms_norm(x: ArrayLike, eps: float = 1e-6, *, scale: ArrayLike | None = None) -> Array:
+    """Divide every vector, by itself, by its root mean square; then apply the learned scale.
+
+    `eps` is added to the mean square under the root. No mean is taken away and nothing is added.
+    Shapes: x [..., width], scale [width]; the result is as x. Source: Zhang & Sennrich 2019, equation 4.
+    """
+    x = float64(x)
+    square = (x**2).mean(axis=-1, keepdims=True)
+    return _scaled(x / np.sqrt(square + eps), scale, shift=None)
 
 
 def batch_norm(

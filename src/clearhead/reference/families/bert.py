@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.reference.attention import AttentionWeights
-from clearhead.reference.encoder import BlockFacts, BlockWeights, Embedding, Head, WholeModel
+from clearhead.reference.block import BlockFacts, BlockWeights
 from clearhead.reference.families.published import (
     activation,
     optional,
@@ -15,6 +15,7 @@ from clearhead.reference.families.published import (
 )
 from clearhead.reference.layers import Array
 from clearhead.reference.stored import Shape, Tensors, affine, field, possible, two
+from clearhead.reference.whole import Embedding, Head, WholeModel
 
 # Heads over single tokens, and a table of numbers 0, 1, 2, … that old versions stored.
 IGNORED = ("cls.", "qa_outputs.", "embeddings.position_ids")

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.reference.attention import AttentionWeights
-from clearhead.reference.encoder import BlockFacts, BlockWeights, Embedding, Head, WholeModel
+from clearhead.reference.block import BlockFacts, BlockWeights
 from clearhead.reference.families.bert import plain_name
 from clearhead.reference.families.published import activation, over_tokens, shared_heads
 from clearhead.reference.layers import Array, relu
 from clearhead.reference.stored import Shape, Tensors, affine, field, two
+from clearhead.reference.whole import Embedding, Head, WholeModel
 
 # Heads over single tokens, and a table of numbers 0, 1, 2, … that old versions stored.
 IGNORED = (

@@ -6,18 +6,12 @@ from typing import Any
 
 from clearhead.errors import FolderError
 from clearhead.reference.attention import AttentionWeights
-from clearhead.reference.encoder import (
-    BlockFacts,
-    BlockWeights,
-    Embedding,
-    Head,
-    Pooling,
-    Sight,
-    WholeModel,
-)
+from clearhead.reference.block import BlockFacts, BlockWeights, Sight
 from clearhead.reference.families.published import activation, optional, over_tokens, paired_heads
 from clearhead.reference.layers import Array
+from clearhead.reference.rotary import Rotary
 from clearhead.reference.stored import Shape, Tensors, affine, choice, field, possible, thirds, two
+from clearhead.reference.whole import Embedding, Head, Pooling, WholeModel
 
 IGNORED = ("decoder.",)  # the last layer of the head over single tokens
 POOLINGS: dict[str, Pooling] = {"cls": "cls", "mean": "mean"}
@@ -96,8 +90,8 @@ def sights(config: Mapping[str, Any]) -> tuple[Sight, ...]:
         raise FolderError(f"config.json has layer_types={kinds!r}; it must be a list of {layers} words")
     local = optional(config, "local_attention", default=128) // 2
     views = {
-        FULL: Sight(window=None, base=base(config, FULL)),
-        SLIDING: Sight(window=local, base=base(config, SLIDING)),
+        FULL: Sight(rotary=Rotary(base(config, FULL))),
+        SLIDING: Sight(window=local, rotary=Rotary(base(config, SLIDING))),
     }
     return tuple(choice("layer_types", kind, choices=views) for kind in kinds)
 

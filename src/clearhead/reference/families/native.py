@@ -3,28 +3,44 @@
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from clearhead.errors import FolderError
 from clearhead.reference.attention import AttentionWeights
-from clearhead.reference.encoder import (
-    BlockFacts,
-    BlockWeights,
-    Embedding,
-    Head,
-    Pooling,
-    Sight,
-    WholeModel,
-)
-from clearhead.reference.families.published import optional, paired_heads, shared_heads
-from clearhead.reference.layers import Activation, Array, gelu, gelu_tanh, relu, tanh
-from clearhead.reference.stored import Shape, Tensors, affine, choice, field, possible, thirds, two
+from clearhead.reference.block import BlockFacts, BlockWeights, Sight
+from clearhead.reference.families.decoders import above_zero, grouped_heads
+from clearhead.reference.families.published import optional, refuse_other, shared_heads
+from clearhead.reference.layers import Activation, Affine, Array, gelu, gelu_tanh, relu, silu, tanh
+from clearhead.reference.rotary import Linear, Llama3, Rotary, turning
+from clearhead.reference.stored import Shape, Tensors, affine, choice, field, possible, two
+from clearhead.reference.whole import Embedding, Head, Pooling, WholeModel
 
-ACTIVATIONS: dict[str, Activation] = {"relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh, "tanh": tanh}
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": relu,
+    "gelu": gelu,
+    "gelu_tanh": gelu_tanh,
+    "tanh": tanh,
+    "silu": silu,
+}
 POOLINGS: dict[str, Pooling] = {"cls": "cls", "mean": "mean", "max": "max"}
-# Facts that change the arithmetic in ways that are not computed here, with the value that leaves it as it is.
-PLAIN = {"norm": "layer", "causal": False, "decoder_layers": 0, "head_width": None, "language_head": False}
+NORMS: dict[str, Literal["layer", "rms"]] = {"layer": "layer", "rms": "rms"}
+LANGUAGE = "language_head.weight"
 Facts = Mapping[str, Any]
+
+
+class Heads(NamedTuple):
+    """How many heads there are of queries, and of keys and values, and how wide each is."""
+
+    heads: int
+    kv_heads: int
+    width: int
+
+    @property
+    def rows(self) -> tuple[int, int, int]:
+        """Rows of query, key and value, which are stored one below the other."""
+        return self.heads * self.width, self.kv_heads * self.width, self.kv_heads * self.width
 
 
 def read_clearhead(path: Path, config: Facts) -> WholeModel:
@@ -33,39 +49,58 @@ def read_clearhead(path: Path, config: Facts) -> WholeModel:
     Source: as for the published families, fact by fact.
     """
     facts = field(config, "facts", kind=dict)
-    for name, plain in PLAIN.items():
-        if facts.get(name, plain) != plain:
-            raise FolderError(
-                f"config.json has {name}={facts[name]!r}; only {name}={plain!r} is computed here"
-            )
+    refuse_other(facts, {"decoder_layers": 0})
     if "head" not in config:
         raise FolderError("config.json lacks the field 'head'; it is null for a model without one")
     head = config["head"] if config["head"] is None else field(config, "head", kind=dict)
-    width = field(facts, "width", kind=int)
-    rotary = field(facts, "positions", kind=dict).get("kind") == "rotary"
-    block_facts = BlockFacts(
-        heads=(paired_heads if rotary else shared_heads)(width, field(facts, "heads", kind=int)),
-        activation=choice("activation", facts.get("activation"), choices=ACTIVATIONS),
-        norm_first=field(facts, "norm_first", kind=bool),
-        epsilon=field(facts, "epsilon", kind=float),
-        gated=optional(facts, "gated", default=False),
-    )
-    arrays = Tensors(path).take(body_shapes(facts) | head_shapes(head, facts))
+    layers = field(facts, "layers", kind=int)
+    arrays = Tensors(path).take(body_shapes(facts) | head_shapes(head, facts) | language_shapes(facts))
+    tokens = arrays["embedding.tokens.weight"]
+    tied = optional(facts, "language_head", default=False) and optional(facts, "tied", default=True)
     return WholeModel(
         name=str(path),
-        facts=block_facts,
+        facts=block_facts(facts),
         embedding=Embedding(
-            tokens=arrays["embedding.tokens.weight"],
+            tokens=tokens,
             positions=positions(facts, arrays),
             segments=arrays.get("embedding.segments.weight"),
             norm=possible(arrays, "embedding.norm"),
             widen=possible(arrays, "embedding.widen"),
-            scale=math.sqrt(width) if field(facts, "scale_embedding", kind=bool) else 1.0,
+            scale=math.sqrt(field(facts, "width", kind=int))
+            if field(facts, "scale_embedding", kind=bool)
+            else 1.0,
         ),
-        blocks=tuple(block(arrays, f"encoder.blocks.{i}") for i in range(field(facts, "layers", kind=int))),
+        blocks=tuple(block(arrays, f"encoder.blocks.{i}", heads=heads_of(facts)) for i in range(layers)),
         final_norm=possible(arrays, "encoder.norm"),
         head=native_head(arrays, head),
         sights=sights(facts),
+        language=tokens if tied else arrays.get(LANGUAGE),
+    )
+
+
+def heads_of(facts: Facts) -> Heads:
+    """The heads; null or nothing as kv_heads means as many as of queries, and as head_width an even share."""
+    width, heads = field(facts, "width", kind=int), field(facts, "heads", kind=int)
+    kv_heads = grouped_heads(heads, at_least_one(facts, "kv_heads") or heads)
+    return Heads(heads, kv_heads, at_least_one(facts, "head_width") or width // shared_heads(width, heads))
+
+
+def block_facts(facts: Facts) -> BlockFacts:
+    """What all blocks have in common."""
+    norm_first = field(facts, "norm_first", kind=bool)
+    for name, without in (("first_norm", False), ("parallel", True)):
+        if not norm_first and facts.get(name) is without:
+            raise FolderError(
+                f"config.json has {name}={str(without).lower()} with norm_first=false; there is no such block"
+            )
+    return BlockFacts(
+        heads=heads_of(facts).heads,
+        activation=choice("activation", facts.get("activation"), choices=ACTIVATIONS),
+        norm_first=norm_first,
+        epsilon=field(facts, "epsilon", kind=float),
+        gated=optional(facts, "gated", default=False),
+        norm=choice("norm", facts.get("norm", "layer"), choices=NORMS),
+        parallel=optional(facts, "parallel", default=False),
     )
 
 
@@ -83,20 +118,47 @@ def positions(facts: Facts, arrays: Mapping[str, Array]) -> Array | Literal["sin
 def sights(facts: Facts) -> tuple[Sight, ...]:
     """Each `global_every`-th block, from the first, sees the whole text, and the others their window.
 
-    `local_base` is the rotary base of the blocks with a window; null means the same as the others'.
+    In a causal model, only what of both is to the left. `local_base` is the rotary base of the blocks with a
+    window; null means the same as the others'.
     """
     table = field(facts, "positions", kind=dict)
-    base = local_base = None
+    turns = local = None
     if table["kind"] == "rotary":
-        base = local_base = field(table, "base", kind=float)
+        turns = local = rotary(table, heads_of(facts).width)
         if table.get("local_base") is not None:
-            local_base = field(table, "local_base", kind=float)
+            local = turns._replace(base=field(table, "local_base", kind=float))
+    causal = optional(facts, "causal", default=False)
     window, every = (at_least_one(facts, name) for name in ("window", "global_every"))
-    views = []
-    for i in range(field(facts, "layers", kind=int)):
-        everything = window is None or (every is not None and i % every == 0)
-        views.append(Sight(window=None, base=base) if everything else Sight(window, base=local_base))
-    return tuple(views)
+    whole = Sight(causal=causal, rotary=turns)
+    narrow = whole if window is None else Sight(window=window, causal=causal, rotary=local)
+    layers = range(field(facts, "layers", kind=int))
+    return tuple(whole if every is not None and i % every == 0 else narrow for i in layers)
+
+
+def rotary(table: Facts, head_width: int) -> Rotary:
+    """How queries and keys turn: the first `share` of each head's columns, slowed down by `scaling`."""
+    share = optional(table, "share", default=1.0)
+    columns = turning(head_width, share)
+    if not 0.0 < share <= 1.0 or columns < 2 or columns % 2:
+        part = "" if share == 1.0 else f", of which {share} turns,"
+        raise FolderError(
+            f"config.json has a model whose heads of width {head_width}{part} cannot be turned in pairs"
+        )
+    turns = Rotary(field(table, "base", kind=float), share)
+    if table.get("scaling") is None:
+        return turns
+    scaling = field(table, "scaling", kind=dict)
+    match scaling.get("kind"):
+        case "linear":
+            return turns._replace(scaling=Linear(above_zero(scaling, "factor")))
+        case "llama3":
+            factor, low, high = (above_zero(scaling, name) for name in ("factor", "low", "high"))
+            if high <= low:
+                raise FolderError(f"config.json has low={low} and high={high}; the second must be larger")
+            return turns._replace(
+                scaling=Llama3(factor, low, high, original=field(scaling, "original", kind=int))
+            )
+    raise FolderError(f"config.json has scaling.kind={scaling.get('kind')!r}; this can be linear, llama3")
 
 
 def at_least_one(facts: Facts, name: str) -> int | None:
@@ -109,12 +171,10 @@ def at_least_one(facts: Facts, name: str) -> int | None:
 
 
 def body_shapes(facts: Facts) -> dict[str, Shape]:
-    """Every tensor but the head's."""
+    """Every tensor but the heads'."""
     width = field(facts, "width", kind=int)
-    hidden = field(facts, "hidden", kind=int)
     segments = field(facts, "segments", kind=int)
-    bias = optional(facts, "bias", default=True)
-    norm_bias = optional(facts, "norm_bias", default=True)
+    norm_bias = norm_has_bias(facts)
     narrow = at_least_one(facts, "embedding_width") or width
     shapes: dict[str, Shape] = {"embedding.tokens.weight": (field(facts, "vocab", kind=int), narrow)}
     positions = field(facts, "positions", kind=dict)
@@ -128,29 +188,56 @@ def body_shapes(facts: Facts) -> dict[str, Shape]:
         shapes |= two("embedding.norm", narrow, bias=norm_bias)
     if facts.get("embedding_width") is not None:
         shapes |= two("embedding.widen", width, narrow)
-    norm_first = field(facts, "norm_first", kind=bool)
-    first_norm = optional(facts, "first_norm", default=True)
-    if not norm_first and not first_norm:
-        raise FolderError("config.json has first_norm=false with norm_first=false; there is no such norm")
     for i in range(field(facts, "layers", kind=int)):
-        name = f"encoder.blocks.{i}"
-        shapes |= two(f"{name}.attention.qkv", 3 * width, width, bias=bias)
-        shapes |= two(f"{name}.attention.output", width, width, bias=bias)
-        if i > 0 or first_norm:
-            shapes |= two(f"{name}.attention_norm", width, bias=norm_bias)
-        expanded = 2 * hidden if optional(facts, "gated", default=False) else hidden
-        shapes |= two(f"{name}.feed_forward.expand", expanded, width, bias=bias)
-        shapes |= two(f"{name}.feed_forward.contract", width, hidden, bias=bias)
-        shapes |= two(f"{name}.feed_forward_norm", width, bias=norm_bias)
-    if norm_first:
+        shapes |= block_shapes(facts, f"encoder.blocks.{i}", first=i == 0)
+    if block_facts(facts).norm_first:
         shapes |= two("encoder.norm", width, bias=norm_bias)
     return shapes
 
 
-def block(arrays: Mapping[str, Array], name: str) -> BlockWeights:
-    query, key, value = thirds(affine(arrays, f"{name}.attention.qkv"))
+def norm_has_bias(facts: Facts) -> bool:
+    """Whether norms have a shift; RMS norms never do."""
+    return optional(facts, "norm_bias", default=True) and facts.get("norm", "layer") == "layer"
+
+
+def block_shapes(facts: Facts, name: str, *, first: bool) -> dict[str, Shape]:
+    """Every tensor of one block; qkv_bias and output_bias, null or absent, are as bias."""
+    width, hidden = field(facts, "width", kind=int), field(facts, "hidden", kind=int)
+    heads = heads_of(facts)
+    bias = optional(facts, "bias", default=True)
+    qkv_bias, output_bias = (
+        bias if facts.get(own) is None else field(facts, own, kind=bool)
+        for own in ("qkv_bias", "output_bias")
+    )
+    norm_bias = norm_has_bias(facts)
+    shapes = two(f"{name}.attention.qkv", sum(heads.rows), width, bias=qkv_bias)
+    if optional(facts, "qk_norm", default=False):
+        shapes |= two(f"{name}.attention.query_norm", heads.width, bias=False)
+        shapes |= two(f"{name}.attention.key_norm", heads.width, bias=False)
+    shapes |= two(f"{name}.attention.output", width, heads.rows[0], bias=output_bias)
+    if not first or optional(facts, "first_norm", default=True):
+        shapes |= two(f"{name}.attention_norm", width, bias=norm_bias)
+    expanded = 2 * hidden if optional(facts, "gated", default=False) else hidden
+    shapes |= two(f"{name}.feed_forward.expand", expanded, width, bias=bias)
+    shapes |= two(f"{name}.feed_forward.contract", width, hidden, bias=bias)
+    return shapes | two(f"{name}.feed_forward_norm", width, bias=norm_bias)
+
+
+def block(arrays: Mapping[str, Array], name: str, *, heads: Heads) -> BlockWeights:
+    stacked = affine(arrays, f"{name}.attention.qkv")
+    ends = np.cumsum(heads.rows)[:2]
+    weights = np.split(stacked.weight, ends)
+    biases = [None] * 3 if stacked.bias is None else np.split(stacked.bias, ends)
+    query, key, value = (Affine(*pair) for pair in zip(weights, biases, strict=True))
     return BlockWeights(
-        attention=AttentionWeights(query, key, value, output=affine(arrays, f"{name}.attention.output")),
+        attention=AttentionWeights(
+            query,
+            key,
+            value,
+            output=affine(arrays, f"{name}.attention.output"),
+            query_norm=arrays.get(f"{name}.attention.query_norm.weight"),
+            key_norm=arrays.get(f"{name}.attention.key_norm.weight"),
+        ),
         attention_norm=possible(arrays, f"{name}.attention_norm"),
         expand=affine(arrays, f"{name}.feed_forward.expand"),
         contract=affine(arrays, f"{name}.feed_forward.contract"),
@@ -158,14 +245,25 @@ def block(arrays: Mapping[str, Array], name: str) -> BlockWeights:
     )
 
 
+def language_shapes(facts: Facts) -> dict[str, Shape]:
+    """The matrix of the language head, if there is one that is not the embedding's."""
+    if not optional(facts, "language_head", default=False):
+        return {}
+    if not optional(facts, "tied", default=True):
+        return {LANGUAGE: (field(facts, "vocab", kind=int), field(facts, "width", kind=int))}
+    if facts.get("embedding_width") is not None:
+        raise FolderError("config.json has tied=true with embedding_width; the matrix would be too narrow")
+    return {}
+
+
 def head_shapes(head: Facts | None, facts: Facts) -> dict[str, Shape]:
-    """Every tensor of the head."""
+    """Every tensor of the head over texts."""
     shapes: dict[str, Shape] = {}
     width = field(facts, "width", kind=int)
     if head is not None and field(head, "dense", kind=bool):
         shapes |= two("head.dense", width, width, bias=optional(head, "bias", default=True))
     if head is not None and optional(head, "dense_norm", default=False):
-        shapes |= two("head.norm", width, bias=optional(facts, "norm_bias", default=True))
+        shapes |= two("head.norm", width, bias=norm_has_bias(facts))
     if head is not None and field(head, "labels", kind=int) > 0:
         shapes |= two("head.output", head["labels"], width)
     return shapes

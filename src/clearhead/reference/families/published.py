@@ -57,3 +57,12 @@ def refuse_decoders(config: Mapping[str, Any]) -> None:
 def optional(config: Mapping[str, Any], name: str, *, default: Any) -> Any:
     """A field of the default's own kind, or the default where config.json lacks it."""
     return field({name: default, **config}, name, kind=type(default))
+
+
+def refuse_other(config: Mapping[str, Any], plain: Mapping[str, Any]) -> None:
+    """Refuse fields that change the arithmetic, unless they are absent or have the value that does not."""
+    for name, value in plain.items():
+        if config.get(name, value) != value:
+            raise FolderError(
+                f"config.json has {name}={config[name]!r}; only {name}={value!r} is computed here"
+            )

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.errors import FolderError
-from clearhead.reference.encoder import Head, WholeModel
 from clearhead.reference.families.bert import body, body_shapes, plain_name
 from clearhead.reference.families.published import optional, over_tokens, refuse_decoders
 from clearhead.reference.stored import Tensors, affine, field, two
+from clearhead.reference.whole import Head, WholeModel
 
 # Heads over single tokens, and a table of numbers 0, 1, 2, … that old versions stored.
 IGNORED = ("lm_head.", "qa_outputs.", "embeddings.position_ids")

@@ -1,94 +1,17 @@
-"""The encoder: one block, and a whole model from token ids to logits, for one text at a time."""
+"""A whole model, from token ids to logits, for one text at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
 from clearhead.errors import DataError, FolderError
-from clearhead.reference.attention import AttentionWeights, multi_head_rows
-from clearhead.reference.layers import (
-    Activation,
-    Affine,
-    Array,
-    feed_forward,
-    gated_feed_forward,
-    layer_norm,
-    linear,
-    relu,
-    sinusoidal_positions,
-    tanh,
-)
+from clearhead.reference.block import EVERYTHING, BlockFacts, BlockWeights, Sight, encoder_block, normalise
+from clearhead.reference.layers import Activation, Affine, Array, linear, sinusoidal_positions, tanh
 
 Ids = Sequence[int] | np.ndarray
 Pooling = Literal["cls", "mean", "max"]
-
-
-class BlockWeights(NamedTuple):
-    """The learned numbers of one block; contract.weight is [width, hidden].
-
-    expand.weight is [hidden, width], or [2 · hidden, width] where the feed-forward network is gated.
-    attention_norm is None where the stream enters attention as it is.
-    """
-
-    attention: AttentionWeights
-    attention_norm: Affine | None
-    expand: Affine
-    contract: Affine
-    feed_forward_norm: Affine
-
-
-class BlockFacts(NamedTuple):
-    """What blocks of one model have in common besides their shapes."""
-
-    heads: int
-    activation: Activation = relu
-    norm_first: bool = False
-    epsilon: float = 1e-5
-    gated: bool = False
-
-
-class Sight(NamedTuple):
-    """What blocks of one model may differ in: how far a token sees, and the base of its rotary positions.
-
-    window: tokens to either side, None for the whole text. base: None where queries and keys are not turned.
-    """
-
-    window: int | None = None
-    base: float | None = None
-
-
-EVERYTHING = Sight()
-
-
-def encoder_block(x: Array, weights: BlockWeights, *, facts: BlockFacts, sight: Sight = EVERYTHING) -> Array:
-    """One encoder block: attention across tokens, then feed-forward within each, both added to the stream.
-
-    Norm after: x = LN(x + SA(x)), then x = LN(x + FFN(x)). Source: Vaswani et al. 2017, section 3.1.
-    Norm before: x = x + SA(LN(x)), then x = x + FFN(LN(x)). Source: Xiong et al. 2020, table 1.
-    Shapes: x [tokens, width]; the result has the same shape, which is why blocks stack.
-    """
-
-    def self_attention(x: Array) -> Array:
-        return multi_head_rows(x, weights.attention, heads=facts.heads, window=sight.window, base=sight.base)
-
-    def ffn(x: Array) -> Array:
-        network = gated_feed_forward if facts.gated else feed_forward
-        return network(x, weights.expand, contract=weights.contract, activation=facts.activation)
-
-    if facts.norm_first:
-        x = x + self_attention(normalise(x, weights.attention_norm, epsilon=facts.epsilon))
-        return x + ffn(normalise(x, weights.feed_forward_norm, epsilon=facts.epsilon))
-    x = normalise(x + self_attention(x), weights.attention_norm, epsilon=facts.epsilon)
-    return normalise(x + ffn(x), weights.feed_forward_norm, epsilon=facts.epsilon)
-
-
-def normalise(x: Array, norm: Affine | None, *, epsilon: float) -> Array:
-    """Layer norm with learned numbers; without them the vectors stay as they are."""
-    if norm is None:
-        return x
-    return layer_norm(x, epsilon, scale=norm.weight, shift=norm.bias)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -130,8 +53,9 @@ class Head:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WholeModel:
-    """A whole encoder in float64. `ids` is ONE text: a list of token ids; `segments` as many segment numbers.
+    """A whole model in float64. `ids` is ONE text: a list of token ids; `segments` as many segment numbers.
 
+    `language` [vocab, width] is the matrix of a language head, the embedding's own where both are tied.
     Every method raises DataError for a text without tokens, an id outside the vocabulary, a segment the model
     has not learned, segments of another length than ids, or a text longer than the learned positions.
     """
@@ -143,6 +67,7 @@ class WholeModel:
     final_norm: Affine | None
     head: Head | None
     sights: tuple[Sight, ...] = ()  # one a block; none: every block sees everything, and nothing is turned
+    language: Array | None = None
 
     def hidden(self, ids: Ids, segments: Ids | None = None) -> Array:
         """The last block's vectors (after the final norm, where the model has one): [tokens, width]."""
@@ -150,7 +75,7 @@ class WholeModel:
         sights = self.sights or [EVERYTHING] * len(self.blocks)
         for block, sight in zip(self.blocks, sights, strict=True):
             x = encoder_block(x, block, facts=self.facts, sight=sight)
-        return normalise(x, self.final_norm, epsilon=self.facts.epsilon)
+        return normalise(x, self.final_norm, facts=self.facts)
 
     def pooled(self, ids: Ids, segments: Ids | None = None) -> Array:
         """One vector for the text, after the dense layer if there is one: [width].
@@ -172,13 +97,27 @@ class WholeModel:
         if self.head.dense is None:
             return pooled
         dense = self.head.activation(linear(pooled, *self.head.dense))
-        return normalise(dense, self.head.norm, epsilon=self.facts.epsilon)
+        return normalise(dense, self.head.norm, facts=self.facts)
 
     def logits(self, ids: Ids, segments: Ids | None = None) -> Array:
         """One number per label, before any softmax: [labels]. Raises FolderError if there is no such head."""
         if self.head is None or self.head.output is None:
             raise FolderError(f"{self.name} has no classification head over whole texts, so it has no logits")
         return linear(self.pooled(ids, segments), *self.head.output)
+
+    def language_logits(self, ids: Ids, segments: Ids | None = None) -> Array:
+        """For each token one number per word of the vocabulary, before any softmax: [tokens, vocab].
+
+        In a causal model row i judges the token that follows token i. Raises FolderError without such a head.
+        Source: Prince, section 12.7.1; Press & Wolf 2017 for a head that is tied.
+        """
+        if self.language is None:
+            raise FolderError(f"{self.name} has no language head, so it has no logits over its vocabulary")
+        return linear(self.hidden(ids, segments), self.language)
+
+    def next_logits(self, ids: Ids) -> Array:
+        """The last row of `language_logits`, on the token that follows the text: [vocab]."""
+        return self.language_logits(ids)[-1]
 
     def embedded(self, ids: Ids, segments: Ids | None = None) -> Array:
         """The vectors that enter the first block: [tokens, width]."""
@@ -199,7 +138,7 @@ class WholeModel:
             x = x + rows(table.segments, [0] * count if segments is None else segments, what="segment")
         elif segments is not None and np.any(segments):
             raise DataError(f"{self.name} knows no segments; leave them out")
-        x = normalise(x, table.norm, epsilon=self.facts.epsilon)
+        x = normalise(x, table.norm, facts=self.facts)
         return x if table.widen is None else linear(x, *table.widen)
 
 
