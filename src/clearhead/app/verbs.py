@@ -163,7 +163,9 @@ def verify(model: str, *, opening: Open = OPEN, json: Json = False) -> int:
 
 
 def get(
-    name: Annotated[str | None, Parameter(help="a name of the list, or org/name from the hub")] = None,
+    name: Annotated[
+        str | None, Parameter(help="a name of the list, org/name from the hub, or a GGUF file")
+    ] = None,
 ) -> int:
     """Fetch a model or data by name, or list the names; the only command that uses the network (and demo)."""
     from clearhead.app import show

