@@ -10,7 +10,7 @@ from jaxtyping import install_import_hook
 
 SHAPED = [
     "model." + name
-    for name in "attention block context heads kernels layout linear positions transformer".split()
+    for name in "attention block cache heads kernels layout linear positions transformer".split()
 ]
 SHAPED += ["tasks.classify", "tasks.several", "tasks.regress"]
 

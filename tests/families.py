@@ -88,7 +88,8 @@ def write_tokenizer(folder: Path, name: str) -> None:
     if name in WITH_VOCAB:
         write_vocab(folder)
         return
-    unknown, padding = ("[UNK]", "[PAD]") if CONFIGS[name][1].get("pad_token_id") == 1 else ("[PAD]", "[UNK]")
+    swapped = CONFIGS[name][1].get("pad_token_id") == 1 if name in CONFIGS else False
+    unknown, padding = ("[UNK]", "[PAD]") if swapped else ("[PAD]", "[UNK]")
     words = [unknown, padding, *SPECIAL[2:], *WORDS]
     core = BertWordPieceTokenizer(vocab={word: number for number, word in enumerate(words)})
     core.post_processor = processors.TemplateProcessing(

@@ -18,6 +18,7 @@ _PLACES = {
     "Finding": "clearhead.check.finding",
     "Model": "clearhead.infer.model",
     "evaluate": "clearhead.infer.evaluate",
+    "generate": "clearhead.infer.generate",
     "get": "clearhead.checkpoint.catalog",
     "load": "clearhead.infer.model",
     "train": "clearhead.learn.run",
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
     from clearhead.checkpoint.catalog import get
     from clearhead.errors import ClearheadError
     from clearhead.infer.evaluate import evaluate
+    from clearhead.infer.generate import generate
     from clearhead.infer.model import Model, load
     from clearhead.learn.run import train
 
-__all__ = ["ClearheadError", "Finding", "Model", "evaluate", "get", "load", "train", "verify"]
+__all__ = ["ClearheadError", "Finding", "Model", "evaluate", "generate", "get", "load", "train", "verify"]
 
 
 def __getattr__(name: str) -> Any:

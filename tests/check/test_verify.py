@@ -12,6 +12,7 @@ from clearhead.check import verify as laws
 from clearhead.check.finding import Verdict
 from clearhead.checkpoint.families import FAMILIES
 from clearhead.infer.model import Model
+from clearhead.model.config import Activation
 from clearhead.model.kernels import grouped
 from clearhead.model.layout import Layout
 from clearhead.text.tokenizer import Tokenizer
@@ -51,16 +52,16 @@ def test_a_neighbour_that_moves_a_text_is_seen(model):
 
 
 def test_one_row_too_few_is_seen(model, monkeypatch):
-    def short(layout, *, queries, keys, values, scale, window=None, drop=None):
+    def short(layout, *, queries, keys, values, sight, drop=None, spans=None):
         groups = tuple(
             replace(group, texts=group.texts - 1) if group.texts > 1 else group for group in layout.groups
         )
-        whole = grouped(layout, queries=queries, keys=keys, values=values, scale=scale, drop=drop)
+        whole = grouped(layout, queries=queries, keys=keys, values=values, sight=sight, drop=drop)
         for group, less in zip(layout.groups, groups, strict=True):
             whole[group.start + less.texts * less.length : group.start + group.texts * group.length] = 0
         return whole
 
-    monkeypatch.setattr("clearhead.model.context.kernel_for", lambda device: short)
+    monkeypatch.setattr("clearhead.model.kernels.kernel_for", lambda device: short)
     found = failed(model)
     assert "a neighbour changes no bit (float32, CPU)" in found
     assert "the packed kernel equals the textbook's attention (float64)" in found
@@ -69,8 +70,8 @@ def test_one_row_too_few_is_seen(model, monkeypatch):
 def test_a_shifted_position_is_seen(model, monkeypatch):
     plain = Layout.of
 
-    def shifted(lengths, *, device="cpu"):
-        layout = plain(lengths, device=device)
+    def shifted(lengths, **options):
+        layout = plain(lengths, **options)
         return replace(layout, positions=(layout.positions + 1).clamp(max=31))
 
     monkeypatch.setattr(Layout, "of", shifted)
@@ -103,7 +104,7 @@ def test_a_field_read_wrongly_is_seen(bert_folder, monkeypatch):
 
 def test_a_wrong_activation_is_seen(model):
     for block in model.loaded.network.encoder.blocks:
-        block.feed_forward.expand.activation = torch.nn.GELU(approximate="tanh")
+        block.feed_forward.expand.activation = Activation.GELU_TANH
     assert "the model equals the equations in NumPy, read from the folder on their own (float64)" in failed(
         model
     )
@@ -240,14 +241,14 @@ def test_segments_that_are_ignored_are_seen(model, monkeypatch):
 
 
 def test_a_kernel_that_is_wrong_for_long_texts_only_is_seen(model, monkeypatch):
-    def wrong(layout, *, queries, keys, values, scale, window=None, drop=None):
-        whole = grouped(layout, queries=queries, keys=keys, values=values, scale=scale, drop=drop)
+    def wrong(layout, *, queries, keys, values, sight, drop=None, spans=None):
+        whole = grouped(layout, queries=queries, keys=keys, values=values, sight=sight, drop=drop)
         for rows, length in zip(layout.slices, layout.lengths, strict=True):
             if length > 31:
                 whole[rows] *= 1.001
         return whole
 
-    monkeypatch.setattr("clearhead.model.context.kernel_for", lambda device: wrong)
+    monkeypatch.setattr("clearhead.model.kernels.kernel_for", lambda device: wrong)
     assert "the packed kernel equals the textbook's attention (float64)" in failed(model)
 
 

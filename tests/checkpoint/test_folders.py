@@ -157,7 +157,7 @@ def test_a_tensor_that_is_missing_unknown_or_misshapen_is_named(bert_folder, cha
     ("changes", "message"),
     [
         ({"model_type": "llamabert"}, "model_type 'llamabert' is not supported; supported: bert, roberta"),
-        ({"hidden_act": "swish"}, "hidden_act='swish' is not supported; supported: gelu"),
+        ({"hidden_act": "mish"}, "hidden_act='mish' is not supported; supported: gelu"),
         (
             {"position_embedding_type": "relative_key"},
             "position_embedding_type='relative_key' is not supported",

@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 from clearhead.checkpoint.folder import read_folder
 from clearhead.errors import FolderError
 from clearhead.infer.model import Model, packed
-from clearhead.model.context import Context
+from clearhead.model.kernels import Context
 from clearhead.settings import Opening
 from clearhead.text.tokenizer import Tokenizer
 from float64 import in_float64

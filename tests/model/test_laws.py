@@ -7,23 +7,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clearhead.checkpoint.sizes import sizes
 from clearhead.errors import SettingError
 from clearhead.model.config import (
     Activation,
     Config,
     Head,
     Learned,
-    Norm,
     Pooling,
     Relative,
     Rotary,
     Sinusoidal,
-    sizes,
 )
-from clearhead.model.context import Context, Dropout
-from clearhead.model.kernels import explicit
+from clearhead.model.kernels import Context, explicit
 from clearhead.model.layout import pack, unpad
-from clearhead.model.linear import activation_for
+from clearhead.model.linear import Dropout, activation_for
 from clearhead.model.transformer import Transformer, new_transformer
 
 CONFIG = Config(
@@ -218,9 +216,8 @@ def test_heads_that_do_not_divide_the_width_are_refused_by_name():
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"causal": True}, "causal=True"),
+        ({"language_head": True}, "language_head=True"),
         ({"decoder_layers": 2}, "decoder_layers=2"),
-        ({"norm": Norm.RMS}, "norm="),
         ({"positions": Relative(32, 128)}, "positions="),
     ],
 )
@@ -236,6 +233,7 @@ def test_facts_whose_arithmetic_is_not_built_are_refused_by_name(change, named):
         (Activation.GELU_TANH, 0.8411920, 2.6911124),
         (Activation.RELU, 1.0, 2.7),
         (Activation.TANH, 0.7615942, 0.9910075),
+        (Activation.SILU, 0.7310586, 2.5299719),
     ],
 )
 def test_both_forms_of_gelu_are_what_they_say(activation, at_one, at_gap):

@@ -7,8 +7,8 @@ import torch
 
 from clearhead.checkpoint.folder import read_folder
 from clearhead.model.config import Pooling
-from clearhead.model.context import Context
 from clearhead.model.heads import pool
+from clearhead.model.kernels import Context
 from clearhead.model.layout import pack, unpad
 from clearhead.reference.folder import read
 from tiny import bert_config, published, write_vocab

@@ -5,7 +5,7 @@ import torch
 
 import clearhead as ch
 from clearhead.checkpoint.folder import read_folder
-from clearhead.model.context import Context
+from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
 from families import NAMES, kinds, published, texts, tiny_folder, write_tokenizer
 from float64 import in_float64

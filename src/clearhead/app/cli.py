@@ -3,12 +3,12 @@
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cyclopts import App, CycloptsError
 
 from clearhead import __version__
-from clearhead.app import verbs
+from clearhead.app import speaking, verbs
 from clearhead.data.wording import visible
 from clearhead.errors import ClearheadError, Interrupted
 
@@ -31,7 +31,11 @@ app.command(train)
 tokenizer = App(name="tokenizer", help="Learn a vocabulary from files of texts.")
 tokenizer.command(verbs.tokenizer_train, name="train")
 app.command(tokenizer)
-for verb in (verbs.evaluate, verbs.predict, verbs.verify, verbs.get, verbs.info, verbs.env, verbs.demo):
+VERBS: tuple[Callable[..., int], ...] = (
+    verbs.evaluate, verbs.predict, speaking.generate, speaking.chat, verbs.verify, verbs.get, verbs.info,
+    verbs.env, verbs.demo,
+)  # fmt: skip
+for verb in VERBS:
     app.command(verb)
 
 

@@ -14,8 +14,8 @@ def info(model: str, opening: Opening, *, as_json: bool) -> None:
     """Facts and sizes of a folder or of an architecture by name."""
     from clearhead.checkpoint.architectures import ARCHITECTURES
     from clearhead.checkpoint.families import FAMILIES
+    from clearhead.checkpoint.sizes import sizes
     from clearhead.infer.model import load
-    from clearhead.model.config import sizes
 
     if model in ARCHITECTURES and not Path(model).exists():
         known = ARCHITECTURES[model]

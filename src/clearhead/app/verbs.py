@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from clearhead.errors import DataError, SettingError
-from clearhead.settings import Asking, Opening, Training, Vocabulary, flag
+from clearhead.settings import Asking, Loading, Opening, Training, Vocabulary, flag
 
 if TYPE_CHECKING:
     from clearhead.infer.model import Model
@@ -32,7 +32,8 @@ Texts = Annotated[
 Data = Annotated[str, Parameter(help="file of labelled texts", allow_leading_hyphen=True)]
 Out = Annotated[str | None, Parameter(help="new file to write the JSON lines to, instead of printing")]
 Open = Annotated[Opening, Parameter(name="*")]
-ASK, OPEN = Asking(), Opening()
+Load = Annotated[Loading, Parameter(name="*")]
+ASK, OPEN, LOAD = Asking(), Opening(), Loading()
 
 
 def train_classify(settings: Settings) -> int:
@@ -56,7 +57,7 @@ def tokenizer_train(settings: Words, *, json: Json = False) -> int:
     return 0
 
 
-def evaluate(model: str, data: Data, *, settings: Ask = ASK, opening: Open = OPEN, json: Json = False) -> int:
+def evaluate(model: str, data: Data, *, settings: Ask = ASK, opening: Load = LOAD, json: Json = False) -> int:
     """Evaluate a model on a file of labelled texts."""
     from clearhead.app import show
     from clearhead.infer.evaluate import evaluate
@@ -75,7 +76,7 @@ def predict(
     *,
     text: Texts = None,
     settings: Ask = ASK,
-    opening: Open = OPEN,
+    opening: Load = LOAD,
     out: Out = None,
     json: Json = False,
 ) -> int:

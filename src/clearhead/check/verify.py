@@ -13,11 +13,11 @@ from torch import Tensor
 
 from clearhead.check.finding import Finding, Verdict, judged
 from clearhead.check.samples import TEXTS, companies, random_encodings
+from clearhead.check.speaking import speaking
 from clearhead.check.words import answered, cut, follows, said
 from clearhead.checkpoint.tensors import INDEX, WEIGHTS
 from clearhead.infer.model import Model, load, packed
-from clearhead.model.context import Context
-from clearhead.model.kernels import explicit
+from clearhead.model.kernels import Context, explicit
 from clearhead.model.transformer import Transformer
 from clearhead.reference import folder as reference
 from clearhead.text.tokenizer import Encoding
@@ -41,7 +41,8 @@ def battery(model: Model) -> Iterator[Finding]:
 def answers(
     network: Transformer, encodings: list[Encoding], *, context: Context | None = None
 ) -> list[Tensor]:
-    """For each text, in order, all the model says: the vector of each token and, with a head, its row."""
+    """For each text, in order, all the model says: the vector of each token and, with a head, its row; with a
+    language head, the logits of what comes next."""
     batch = packed(encodings)
     context = context or Context.of(batch.layout)
     with torch.inference_mode():
@@ -49,6 +50,10 @@ def answers(
         found = [stream[rows].flatten() for rows in batch.layout.slices]
         if network.head:
             found = [torch.cat(pair) for pair in zip(found, network.head(stream, context), strict=True)]
+        if network.config.language_head:
+            last = torch.tensor([rows.stop - 1 for rows in batch.layout.slices])
+            rows = torch.nn.functional.pad(stream[last], (0, 0, 0, -len(last) % 8))
+            found = [torch.cat(pair) for pair in zip(found, network.next_logits(rows), strict=False)]
     return found
 
 
@@ -110,6 +115,8 @@ def equations(model: Model) -> Iterator[Finding]:
             if network.head:
                 ask = whole.logits if network.head.output else whole.pooled
                 parts.append(np.ravel(ask(encoding.ids, encoding.segments)))
+            if network.config.language_head:
+                parts.append(whole.next_logits(encoding.ids))
             plain.append(torch.from_numpy(np.concatenate(parts)))
     gap = largest_gap([fast[place] for place in places], plain)
     yield judged(
@@ -231,7 +238,14 @@ def texts(model: Model) -> Iterator[Finding]:
     )
 
 
-LAWS: tuple[Callable[[Model], Iterator[Finding]], ...] = (company, equations, served, keeping, texts)
+LAWS: tuple[Callable[[Model], Iterator[Finding]], ...] = (
+    company,
+    equations,
+    served,
+    speaking,
+    keeping,
+    texts,
+)
 
 
 def same_bits(one: Tensor, two: Tensor) -> bool:

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_map
 
 from clearhead.checkpoint.files import read_json
 from clearhead.errors import ClearheadError, FolderError
-from clearhead.model.context import Context
+from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
 from clearhead.model.transformer import Transformer
 from clearhead.text.tokenizer import Tokenizer

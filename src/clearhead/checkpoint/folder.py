@@ -13,10 +13,11 @@ from torch import Tensor
 
 from clearhead.checkpoint import fingerprint
 from clearhead.checkpoint.families import FAMILIES
+from clearhead.checkpoint.family import Family
 from clearhead.checkpoint.files import finish_move, moved_together, read_json, write_json, write_tensors
 from clearhead.checkpoint.fingerprint import FINGERPRINT
 from clearhead.checkpoint.tensors import WEIGHTS, Stored, read_tensors
-from clearhead.checkpoint.translate import Family, Fields
+from clearhead.checkpoint.translate import Fields
 from clearhead.errors import ClearheadError, FolderError
 from clearhead.model.config import Config, Head, Learned, Problem
 from clearhead.model.transformer import Transformer
@@ -24,7 +25,7 @@ from clearhead.settings import Opening
 from clearhead.text.tokenizer import Tokenizer
 
 ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token")
-CONFIG = "config.json"
+CONFIG, GENERATION = "config.json", "generation_config.json"
 OPENING = Opening()
 
 
@@ -40,6 +41,7 @@ class Loaded:
     folder: Path | None  # where it was read; None for a new model
     problem: Problem = Problem.SINGLE
     new_head: Head = field(default=Head(labels=0))  # what a body gets to be trained with, labels still open
+    ends: tuple[int, ...] = ()  # the ids that end an answer of a language model
 
 
 def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
@@ -68,7 +70,7 @@ def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
         )
     with torch.device("meta"):
         network = Transformer(config, head)
-    ours = family.to_ours(stored.tensors, network.state_dict(), source=str(stored.source))
+    ours = family.to_ours(stored.tensors, network.state_dict(), config=config, source=str(stored.source))
     network.load_state_dict(_own(ours, family, stored=stored), assign=True)
     tokenizer = _tokenizer(folder)
     if tokenizer.vocab_size > config.vocab:
@@ -84,7 +86,24 @@ def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
     if said:
         fingerprint.check(said, network, tokenizer=tokenizer, labels=labels, path=folder / FINGERPRINT)
     problem = problem_of(values, len(labels), source=fields.source)
-    return Loaded(network.eval(), tokenizer, labels, family, folder, problem, new_head)
+    ends = end_ids(folder, values, tokenizer=tokenizer) if config.language_head else ()
+    return Loaded(network.eval(), tokenizer, labels, family, folder, problem, new_head, ends)
+
+
+def end_ids(folder: Path, values: dict[str, Any], *, tokenizer: Tokenizer) -> tuple[int, ...]:
+    """The ids that end an answer: of generation_config.json, else of config.json, else of the tokenizer."""
+    path = folder / GENERATION
+    for table, source in ((read_json(path) if path.is_file() else {}, path), (values, folder / CONFIG)):
+        stated = table.get("eos_token_id")
+        if stated is None:
+            continue
+        ids = stated if isinstance(stated, list) else [stated]
+        for id in ids:
+            if isinstance(id, bool) or not isinstance(id, int) or id < 0:
+                raise FolderError(f"{source}: eos_token_id={stated!r} is no id and no list of ids")
+        return tuple(ids)
+    eos = tokenizer.roles.get("eos_token")
+    return () if eos is None else (eos,)
 
 
 def refuse_pad(config: Config, tokenizer: Tokenizer, *, source: str) -> None:
@@ -187,11 +206,17 @@ def write_folder(folder: str | Path, loaded: Loaded) -> None:
         for role in ROLES:  # the published code's defaults may lie beyond the vocabulary
             values.setdefault(f"{role}_id", loaded.tokenizer.roles.get(role))
     values["dtype"] = "float32"
+    if loaded.ends:
+        values["eos_token_id"] = list(loaded.ends)
     ours = {name: tensor.float() for name, tensor in state.items()}
-    tensors = family.to_published(ours, prefixed=bool(loaded.labels))
+    tensors = family.to_published(
+        ours, prefixed=bool(loaded.labels) or network.config.language_head, config=network.config
+    )
     with moved_together(folder) as place:
         loaded.tokenizer.write(place)
         write_tensors(place / WEIGHTS, tensors)
         write_json(place / CONFIG, values)
+        if loaded.ends:
+            write_json(place / GENERATION, {"eos_token_id": list(loaded.ends)})
         made = fingerprint.of_model(network, loaded.tokenizer, labels=loaded.labels, place=place)
         write_json(place / FINGERPRINT, made)

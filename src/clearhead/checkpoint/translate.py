@@ -1,15 +1,10 @@
-"""Config fields and tensor names as two-way tables."""
+"""Config fields as two-way tables."""
 
-import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from clearhead.errors import ClearheadError, FolderError
+from clearhead.errors import FolderError
 from clearhead.model.config import Activation, Config, Head
 
 # Fields of published configs that change no number we compute.
@@ -31,6 +26,8 @@ ACTIVATIONS = {
     "gelu_new": Activation.GELU_TANH,
     "gelu_pytorch_tanh": Activation.GELU_TANH,
     "relu": Activation.RELU,
+    "silu": Activation.SILU,
+    "swish": Activation.SILU,
 }
 SPELLED = {kind: name for name, kind in reversed(ACTIVATIONS.items())} | {Activation.GELU_TANH: "gelu_new"}
 OLD_NORMS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
@@ -94,20 +91,6 @@ def write_plain(facts: Config | Head, table: Plain) -> dict[str, Any]:
     return {name: getattr(facts, fact) for name, (fact, _) in table.items()}
 
 
-def rotary_base(fields: Fields, *, kind: str, older: str, default: float) -> float:
-    """The base of rotary angles for one kind of block, from rope_parameters or its older field."""
-    fields.require(rope_scaling=None)
-    usual = fields(older, default)
-    table = fields("rope_parameters", None) or {kind: {}}
-    stated = table.get(kind) if isinstance(table, dict) else None
-    if not isinstance(stated, dict):
-        raise FolderError(f"{fields.source}: rope_parameters={table!r} says nothing of {kind!r}")
-    for name in ("rope_type", "type"):
-        if stated.get(name, "default") != "default":
-            raise FolderError(f"{fields.source}: {name}={stated[name]!r} is not supported, only 'default'")
-    return float(stated.get("rope_theta", usual))
-
-
 def global_every(fields: Fields) -> int:
     """Each so-many-th block, from the first, sees the whole text: from layer_types or its older field."""
     every, kinds = fields("global_attn_every_n_layers", 3), fields("layer_types", None)
@@ -148,146 +131,11 @@ def has_classifier(fields: Fields, names: set[str], *, marker: str, architecture
     return True
 
 
-@dataclass(frozen=True)
-class Rule:
-    """One line of a table: our name, the published name (several where they are stacked), with {i} and {p}
-    open."""
-
-    ours: str
-    published: tuple[str, ...]
-
-
-def same(published: str, ours: str) -> Rule:
-    """The tensor is stored as we hold it."""
-    return Rule(ours, (published,))
-
-
-def stacked(published: Sequence[str], ours: str) -> Rule:
-    """Several published tensors are one of ours, stacked along the first axis."""
-    return Rule(ours, tuple(published))
-
-
-def _pattern(template: str) -> re.Pattern[str]:
-    escaped = re.escape(template).replace(r"\{i\}", r"(?P<i>\d+)").replace(r"\{p\}", r"(?P<p>weight|bias)")
-    return re.compile(escaped)
-
-
-@dataclass(frozen=True)
-class Family:
-    """All that is known of one family of published models.
-
-    `prefix` may or may not stand before the names of the body; `spellings` are older endings; `ignored` are
-    patterns of tensors that hold nothing learned or belong to heads that are not read.
-    `fields` need not judge: whether a family can say what a model computes is found by reading it back.
-    """
-
-    model_type: str
-    config: Callable[[Fields], Config]
-    head: Callable[[Fields, set[str]], Head | None]
-    fields: Callable[[Config, Head | None], dict[str, Any]]
-    rules: tuple[Rule, ...]
-    new_head: Callable[[Fields], Head]  # the head that a body without one gets, its labels still open
-    prefix: str = ""
-    bare: tuple[str, ...] = ()  # beginnings of names that never carry the prefix
-    spellings: Mapping[str, str] = field(default_factory=dict)
-    ignored: tuple[str, ...] = ()
-
-    def says(self, config: Config, head: Head | None, *, names: Iterable[str]) -> dict[str, Any] | None:
-        """The published fields of a model; None where, read back, they would be another's.
-
-        `names` are those of our tensors.
-        """
-        try:
-            parts = {part for name in names for part in self.published(name)}
-            values = self.fields(config, head)
-            given = dict(values)
-            if head and head.labels:
-                given |= {"num_labels": head.labels}
-            again = Fields(given, self.model_type)
-            same = self.config(again) == config and self.head(again, parts) == head
-        except (ClearheadError, AttributeError):  # a fact of another kind, or no name for it
-            return None
-        return values if same else None
-
-    def plain(self, name: str) -> str:
-        """A published name without prefix, in today's spelling."""
-        for old, new in self.spellings.items():
-            if name.endswith(old):
-                name = name.removesuffix(old) + new
-        return name.removeprefix(self.prefix)
-
-    def published(self, ours: str) -> tuple[str, ...]:
-        """The published names, without prefix, of one of our tensors."""
-        for rule in self.rules:
-            if found := _pattern(rule.ours).fullmatch(ours):
-                return tuple(name.format_map(found.groupdict()) for name in rule.published)
-        raise FolderError(f"the family {self.model_type} has no name for {ours}")
-
-    def to_ours(
-        self, tensors: dict[str, Tensor], wanted: Mapping[str, Tensor], *, source: str
-    ) -> dict[str, Tensor]:
-        """Our tensors, shaped as those of `wanted`, from published ones, which are taken over.
-
-        Missing, unknown or misshapen tensors are an error that lists their names.
-        """
-        given = {self.plain(name): tensor for name, tensor in tensors.items()}
-        if len(given) < len(tensors):
-            twice = [name for name in tensors if name != self.plain(name) and self.plain(name) in tensors]
-            raise FolderError(f"{source}: tensors are there under two names: {_some(twice or list(tensors))}")
-        tensors.clear()  # what is stacked is let go at once, so that no second copy of all comes to be
-        names, used = list(given), set[str]()
-        missing: list[str] = []
-        misshapen: list[str] = []
-        strange: list[str] = []
-        ours: dict[str, Tensor] = {}
-        for name, like in wanted.items():
-            parts = self.published(name)
-            used.update(parts)
-            shape = [like.shape[0] // len(parts), *like.shape[1:]]
-            missing += [part for part in parts if part not in given]
-            found = {part: given.pop(part) for part in parts if part in given}
-            misshapen += [
-                f"{part} is {list(tensor.shape)}, config.json says {shape}"
-                for part, tensor in found.items()
-                if list(tensor.shape) != shape
-            ]
-            strange += [
-                f"{part} ({tensor.dtype})" for part, tensor in found.items() if not tensor.is_floating_point()
-            ]
-            if not missing and not misshapen:
-                ours[name] = torch.cat(list(found.values())) if len(parts) > 1 else found[parts[0]]
-        unknown = [name for name in names if name not in used and not self.ignores(name)]
-        faults = {
-            "missing": missing,
-            "unknown": unknown,
-            "of another shape": misshapen,
-            "of no floating-point kind": strange,
-        }
-        for what, faulty in faults.items():
-            if faulty:
-                raise FolderError(f"{source}: {counted(len(faulty))} {what}: {_some(faulty)}")
-        return ours
-
-    def to_published(self, ours: Mapping[str, Tensor], *, prefixed: bool) -> dict[str, Tensor]:
-        """Published tensors from ours."""
-        published = {}
-        for name, tensor in ours.items():
-            parts = self.published(name)
-            for part, piece in zip(parts, tensor.chunk(len(parts)), strict=True):
-                bare = not prefixed or part.startswith(self.bare)
-                published[part if bare else self.prefix + part] = piece.contiguous()
-        return published
-
-    def ignores(self, name: str) -> bool:
-        """Whether a name, without prefix, is left out on purpose."""
-        return any(re.fullmatch(pattern, name) for pattern in self.ignored)
-
-
-def counted(tensors: int) -> str:
-    """A number of tensors as the beginning of a sentence."""
-    return "1 tensor is" if tensors == 1 else f"{tensors} tensors are"
-
-
-def _some(names: Sequence[str], most: int = 6) -> str:
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(sorted(names)[:most]) + rest
+def speaks(fields: Fields, *, speaker: str, body: str) -> bool:
+    """Whether a decoder has its language head; any other head is refused by name."""
+    stated = fields("architectures", None) or [speaker]
+    if stated not in ([speaker], [body]):
+        raise FolderError(
+            f"{fields.source}: the head of {stated} is not supported, only {speaker} and {body}"
+        )
+    return bool(stated == [speaker])

@@ -24,6 +24,11 @@ def visible(text: str) -> str:
     return text.translate(_SIGNS)
 
 
+def spoken(text: str) -> str:
+    """As `visible`, but a text that is read as it stands keeps its lines."""
+    return text.translate(_SIGNS | {ord(kept): kept for kept in "\n\t"})
+
+
 def short(text: str) -> str:
     """Cut a text to its first 40 characters, so that a message stays one readable line."""
     return text if len(text) <= 40 else f"{text[:40]}…"

@@ -13,10 +13,10 @@ from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.folder import Loaded, read_folder, write_folder
 from clearhead.errors import DataError, SettingError
 from clearhead.model.config import Config, Pooling
-from clearhead.model.context import Context
 from clearhead.model.heads import pool
+from clearhead.model.kernels import Context
 from clearhead.model.layout import Batch, pack
-from clearhead.settings import Asking, Long, Opening, Reading, made
+from clearhead.settings import Asking, Loading, Long, Reading, made
 from clearhead.tasks.task import Answer, Task, held_back, task_of
 from clearhead.text.tokenizer import Encoding, Text, Tokenizer
 
@@ -24,10 +24,13 @@ from clearhead.text.tokenizer import Encoding, Text, Tokenizer
 def load(model: str | Path, **options: Any) -> "Model":
     """Load a model from a folder, or by a name that `clearhead get` has fetched.
 
-    Options: `allow_bin` and `fingerprint`, as in `clearhead verify --help`.
+    Options: `allow_bin`, `fingerprint` and `dtype`, as in `clearhead predict --help`. What is promised, is
+    promised of float32.
     """
-    opening: Opening = made(Opening, options)
-    return Model(read_folder(locate(model), opening))
+    loading: Loading = made(Loading, options)
+    loaded = read_folder(locate(model), loading)
+    loaded.network.to(getattr(torch, loading.dtype))
+    return Model(loaded)
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,11 @@ class Model:
         """What the model was trained for; None for a body without labels."""
         labels, source = self.loaded.labels, self.loaded.folder
         return task_of(self.loaded.problem, labels, source=source) if labels else None
+
+    @property
+    def name(self) -> str:
+        """The folder it was read from, to speak of it."""
+        return str(self.loaded.folder or "the model")
 
     @property
     def limit(self) -> int | None:
@@ -91,7 +99,7 @@ class Model:
         found = torch.zeros(len(encodings), len(self.task.labels))
         with torch.inference_mode():
             for members, batch in batches_of(encodings, batch_tokens):
-                found[members] = network.classify(batch)
+                found[members] = network.classify(batch).float()
         return found
 
     def unlabelled(self) -> SettingError:

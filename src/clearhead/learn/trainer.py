@@ -13,9 +13,10 @@ from clearhead.errors import ClearheadError
 from clearhead.infer.model import batches_of, packed
 from clearhead.learn.batches import epoch_batches
 from clearhead.learn.schedule import Schedule
-from clearhead.model.context import Context, Dropout
 from clearhead.model.heads import pool
+from clearhead.model.kernels import Context
 from clearhead.model.layout import Batch
+from clearhead.model.linear import Dropout
 from clearhead.model.transformer import Transformer
 from clearhead.tasks.task import Task
 from clearhead.text.tokenizer import Encoding

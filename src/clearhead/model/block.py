@@ -7,16 +7,21 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from clearhead.model.attention import Attention
-from clearhead.model.config import Config
-from clearhead.model.context import Context
+from clearhead.model.config import Config, Norm
+from clearhead.model.kernels import Context
 from clearhead.model.linear import Linear, activation_for
 
 Tokens = Float[Tensor, "tokens width"]
 
 
-def norm_for(config: Config, width: int | None = None) -> nn.LayerNorm:
-    """Layer norm of the stream, or of `width` numbers."""
-    return nn.LayerNorm(width or config.width, eps=config.epsilon, bias=config.norm_bias)
+def norm_for(config: Config, width: int | None = None) -> nn.Module:
+    """The norm of the stream, or of `width` numbers."""
+    width = width or config.width
+    match config.norm:
+        case Norm.LAYER:
+            return nn.LayerNorm(width, eps=config.epsilon, bias=config.norm_bias)
+        case Norm.RMS:
+            return nn.RMSNorm(width, eps=config.epsilon)
 
 
 class FeedForward(nn.Module):
@@ -54,7 +59,7 @@ class Block(nn.Module):
     def __init__(self, config: Config, layer: int):
         super().__init__()
         bare = layer == 0 and config.norm_first and not config.first_norm
-        self.norm_first = config.norm_first
+        self.norm_first, self.parallel = config.norm_first, config.parallel
         self.attended_dropout = config.dropout if config.attended_dropout is None else config.attended_dropout
         self.dropout = config.dropout
         self.attention = Attention(config, layer)
@@ -66,6 +71,8 @@ class Block(nn.Module):
         """One step of the stream."""
         attend = partial(self.change, self.attention, rate=self.attended_dropout, context=context)
         think = partial(self.change, self.feed_forward, rate=self.dropout, context=context)
+        if self.parallel:
+            return x + attend(self.attention_norm(x)) + think(self.feed_forward_norm(x))
         x = self.residual(x, self.attention_norm, change=attend)
         return self.residual(x, self.feed_forward_norm, change=think)
 

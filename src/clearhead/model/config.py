@@ -1,4 +1,4 @@
-"""An architecture as frozen facts, and the sizes that follow from them.
+"""An architecture as frozen facts.
 
 Something new becomes a fact with a test, or is refused by name. No fact holds a family's name.
 """
@@ -18,6 +18,7 @@ class Activation(StrEnum):
     GELU = "gelu"  # exact, with erf (Hendrycks & Gimpel 2016)
     GELU_TANH = "gelu_tanh"  # the same paper's approximation with tanh
     TANH = "tanh"
+    SILU = "silu"  # x · sigmoid(x) (Hendrycks & Gimpel 2016; Ramachandran et al. 2017)
 
 
 class Pooling(StrEnum):
@@ -52,16 +53,46 @@ class Learned:
 
 
 @dataclass(frozen=True)
+class LinearScaling:
+    """Every angle is divided by `factor` (Chen et al. 2023, equation 4)."""
+
+    factor: float
+
+
+@dataclass(frozen=True)
+class Llama3Scaling:
+    """Slow turns are divided by `factor`, quick ones stay, those between are blended (Llama 3.1, 2024).
+
+    A turn is slow where it takes more than `original / low` positions, quick below `original / high`;
+    `original` is the longest text before the model was made to see more.
+    """
+
+    factor: float
+    low: float
+    high: float
+    original: int
+
+
+Scaling = LinearScaling | Llama3Scaling
+
+
+@dataclass(frozen=True)
 class Rotary:
     """Queries and keys are turned by angles that grow with the position (Su et al. 2021, equation 34).
 
     `base` sets the slowest turn, `local_base` that of blocks which see only a window; `count` is the longest
-    text the model was made for.
+    text the model was made for. Of each head the first `share` turns, the rest stays as it is.
     """
 
     count: int
     base: float
     local_base: float | None = None
+    share: float = 1.0
+    scaling: Scaling | None = None
+
+    def turned(self, head_width: int) -> int:
+        """How many numbers of a head turn."""
+        return int(head_width * self.share)
 
 
 @dataclass(frozen=True)
@@ -100,6 +131,16 @@ def share(name: str, value: Any) -> None:
     finite_number(name, value)
     if value >= 1:
         raise SettingError(f"{name}={value} must be at least 0 and below 1")
+
+
+def refuse_scaling(scaling: Scaling | None) -> None:
+    """Refuse a scaling of rotary angles that divides by nothing or has no band to blend."""
+    if scaling and not 0 < scaling.factor < inf:
+        raise SettingError(f"scaling.factor={scaling.factor!r} must be a number above 0")
+    if isinstance(scaling, Llama3Scaling):
+        whole_number("scaling.original", scaling.original, least=1)
+        if not 0 < scaling.low < scaling.high < inf:
+            raise SettingError(f"scaling.low={scaling.low!r} must be above 0 and below high={scaling.high!r}")
 
 
 DROPOUTS = ("dropout", "attention_dropout", "embedding_dropout", "attended_dropout", "hidden_dropout")
@@ -141,10 +182,17 @@ class Config:
     decoder_layers: int = 0
     head_width: int | None = None  # None: width / heads
     gated: bool = False  # activation(first half) * second half (Shazeer 2020)
+    kv_heads: int | None = (
+        None  # keys and values shared by groups of heads (Ainslie et al. 2023); None: heads
+    )
+    qk_norm: bool = False  # RMS norm of each query and key before they turn (Qwen3)
+    parallel: bool = False  # attention and feed-forward see the same stream (Wang & Komatsuzaki 2021)
     bias: bool = True  # of the blocks' linear layers
+    qkv_bias: bool | None = None  # of queries, keys and values; None: as bias
+    output_bias: bool | None = None  # of attention's last layer; None: as bias
     norm_bias: bool = True
     first_norm: bool = True  # with norm_first: whether the first block's attention has a norm of its own
-    window: int | None = None  # tokens to either side that a block sees; None: the whole text
+    window: int | None = None  # tokens to either side (causal: before) that a block sees; None: all
     global_every: int | None = (
         None  # with a window: each so-many-th block, from the first, sees the whole text
     )
@@ -156,7 +204,7 @@ class Config:
             whole_number(name, getattr(self, name), least=1)
         for name in ("segments", "decoder_layers"):
             whole_number(name, getattr(self, name), least=0)
-        for name in ("embedding_width", "window", "global_every"):
+        for name in ("embedding_width", "window", "global_every", "kv_heads", "head_width"):
             if getattr(self, name) is not None:
                 whole_number(name, getattr(self, name), least=1)
         if isinstance(self.positions, Learned | Rotary):
@@ -166,8 +214,11 @@ class Config:
         if isinstance(self.positions, Rotary):
             for base in (self.positions.base, self.positions.local_base or self.positions.base):
                 finite_number("positions.base", base)
-            if self.each_head % 2:
-                raise SettingError(f"heads of width {self.each_head} cannot be turned in pairs; make it even")
+            share("positions.share", 1 - self.positions.share)
+            turned = self.positions.turned(self.each_head)
+            if turned % 2 or not turned:
+                raise SettingError(f"{turned} numbers of a head cannot be turned in pairs; make it even")
+            refuse_scaling(self.positions.scaling)
         finite_number("epsilon", self.epsilon)
         if self.initial_std is not None:
             finite_number("initial_std", self.initial_std)
@@ -175,6 +226,11 @@ class Config:
             raise SettingError(
                 f"width={self.width} cannot be shared by heads={self.heads} evenly; "
                 "make width a multiple of heads"
+            )
+        if self.heads % self.each_kv:
+            raise SettingError(
+                f"heads={self.heads} cannot share kv_heads={self.each_kv} evenly; "
+                "make heads a multiple of kv_heads"
             )
         for name in DROPOUTS:
             if getattr(self, name) is not None or name not in ("embedding_dropout", "attended_dropout"):
@@ -186,12 +242,29 @@ class Config:
         return self.head_width or self.width // self.heads
 
     @property
+    def each_kv(self) -> int:
+        """How many heads of keys and values there are."""
+        return self.kv_heads or self.heads
+
+    @property
+    def projected(self) -> tuple[int, int, int]:
+        """Widths of all queries, keys and values of a token."""
+        shared = self.each_kv * self.each_head
+        return self.heads * self.each_head, shared, shared
+
+    @property
+    def biases(self) -> tuple[bool, bool]:
+        """Whether the projections and attention's last layer have a bias."""
+        either = (self.qkv_bias, self.output_bias)
+        return tuple(self.bias if own is None else own for own in either)  # type: ignore[return-value]
+
+    @property
     def limit(self) -> int | None:
         """Most tokens a text may have; None where positions go on for ever."""
         return self.positions.count if isinstance(self.positions, Learned | Rotary) else None
 
     def window_of(self, layer: int) -> int | None:
-        """Tokens to either side that a block sees, counted from 0; None where it sees the whole text."""
+        """Tokens to either side (causal: before) that a block, counted from 0, sees; None: the whole text."""
         return None if self.global_every and layer % self.global_every == 0 else self.window
 
 
@@ -215,63 +288,3 @@ class Head:
         whole_number("labels", self.labels, least=0)
         if self.dropout is not None:
             share("dropout of the head", self.dropout)
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """What the facts cost. `operations` are multiply-adds for one token of a text of `context` tokens,
-    forward."""
-
-    parameters: int
-    embedding: int  # parameters of the tables alone
-    operations: int
-    context: int
-
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of the float32 weights."""
-        return 4 * self.parameters
-
-    @property
-    def training_bytes(self) -> int:
-        """Bytes of weights, gradients and AdamW's two moments in float32, without activations."""
-        return 16 * self.parameters
-
-
-def sizes(config: Config, head: Head | None = None, *, context: int = 512) -> Sizes:
-    """Count parameters and operations from the facts alone, without building anything."""
-    width, inner = config.width, config.heads * config.each_head
-    bias = int(config.bias)
-    norm = width * (2 if config.norm is Norm.LAYER and config.norm_bias else 1)
-    attention = 4 * width * inner + bias * (3 * inner + width)
-    matrices = 3 if config.gated else 2
-    feed_forward = matrices * width * config.hidden + bias * ((matrices - 1) * config.hidden + width)
-    block = attention + feed_forward + 2 * norm
-    decoder_block = block + attention + norm
-
-    narrow = config.embedding_width or width
-    tables = config.vocab * narrow + config.segments * narrow
-    stacks = 2 if config.decoder_layers else 1
-    match config.positions:
-        case Learned(count=count, offset=offset):
-            tables += (count + offset) * narrow
-        case Relative(buckets=buckets):
-            tables += stacks * buckets * config.heads
-
-    total = tables + config.layers * block + config.decoder_layers * decoder_block
-    total += norm * ((stacks if config.norm_first else 0) - (not config.first_norm))
-    total += norm * narrow // width * config.embedding_norm
-    if config.embedding_width:
-        total += (narrow + 1) * width
-    operations = config.layers * block
-    for layer in range(config.layers):
-        window = config.window_of(layer)
-        operations += 2 * inner * (context if window is None else min(context, 2 * window + 1))
-    operations += config.decoder_layers * (decoder_block + 4 * context * inner)
-    if config.language_head:
-        operations += config.vocab * width
-        total += 0 if config.tied else config.vocab * width
-    if head:
-        total += (width * width + width * head.bias if head.dense else 0) + (width + 1) * head.labels
-        total += norm * head.dense_norm
-    return Sizes(total, tables, operations, context)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from clearhead.model.block import norm_for
 from clearhead.model.config import Config, Head, Pooling
-from clearhead.model.context import Context
+from clearhead.model.kernels import Context
 from clearhead.model.layout import Layout, round_up
 from clearhead.model.linear import Linear
 

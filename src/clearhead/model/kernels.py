@@ -1,11 +1,13 @@
-"""Attention over a row of texts: who sees whom is decided here, by the layout, and nowhere else.
+"""Attention kernels with one signature, and the context that hands one to all blocks of a call.
 
-All kernels share one signature and give the same numbers; they are chosen by the layout's device, never by
-the number of rows. Where a window is given, a query sees the keys at most that many places away. Scores are
-scaled dot products (Vaswani et al. 2017, equation 1; Prince, equation 12.9).
+Who sees whom (the mask) is decided here and nowhere else, by the layout: a text's queries meet the keys of
+that text only, in a causal model none that come later. A kernel is chosen by the layout's device, never by an
+`if` in a block and never by the number of rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -14,27 +16,57 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from clearhead.errors import SettingError
+from clearhead.model.cache import Cache, Span
 from clearhead.model.layout import Layout
+from clearhead.model.linear import Dropout
+from clearhead.model.positions import Turn
 
 Heads = Float[Tensor, "tokens heads head_width"]
+KvHeads = Float[Tensor, "tokens kv_heads head_width"]
 Drop = Callable[[Tensor], Tensor]
 BLOCK = 64  # queries at a time where a window is given, at least
+FEW = 16  # new tokens of a text that go one by one past its cache
+
+
+@dataclass(frozen=True)
+class Sight:
+    """How dot products are scaled, and whom a token sees of its own text: with a window only so many tokens
+    to either side, causally none that come later."""
+
+    scale: float
+    window: int | None = None
+    causal: bool = False
+
+    def seen(self, queries: range, keys: range) -> Tensor | None:
+        """`[queries, keys]` by their positions, True where seen; None where all is seen."""
+        reach = self.window
+        if self.causal and keys[-1] > queries[0]:
+            allowed = torch.arange(queries.start, queries.stop)[:, None] - torch.arange(keys.start, keys.stop)
+            return (allowed >= 0) if reach is None else (allowed >= 0) & (allowed <= reach)
+        if reach is None or (queries[-1] - keys[0] <= reach and keys[-1] - queries[0] <= reach):
+            return None
+        apart = torch.arange(queries.start, queries.stop)[:, None] - torch.arange(keys.start, keys.stop)
+        return apart.abs() <= reach
 
 
 @runtime_checkable
 class Kernel(Protocol):
-    """queries, keys, values of all texts → for each query the mix of its own text's values."""
+    """queries, keys, values of all texts → for each query the mix of its own text's values.
+
+    `spans` are the keys and values of each text in the layout's order of lying, from a cache that has the new
+    ones already; without them the texts begin here. Heads may share keys and values in groups.
+    """
 
     def __call__(
         self,
         layout: Layout,
         *,
         queries: Heads,
-        keys: Heads,
-        values: Heads,
-        scale: float,
-        window: int | None,
+        keys: KvHeads,
+        values: KvHeads,
+        sight: Sight,
         drop: Drop | None,
+        spans: Sequence[Span] | None,
     ) -> Heads: ...
 
 
@@ -42,13 +74,16 @@ def grouped(
     layout: Layout,
     *,
     queries: Heads,
-    keys: Heads,
-    values: Heads,
-    scale: float,
-    window: int | None = None,
+    keys: KvHeads,
+    values: KvHeads,
+    sight: Sight,
     drop: Drop | None = None,
+    spans: Sequence[Span] | None = None,
 ) -> Heads:
-    """One fused call for each length: texts of equal length need no mask. Spare rows give zeros."""
+    """One fused call for each length: texts of equal length need no mask but the causal one. Spare rows give
+    zeros."""
+    if spans is not None:
+        return remembered(layout, queries, spans=spans, sight=sight)
     sizes = [group.tokens for group in layout.groups] + [layout.spare]
     mixed = []
     for group, *parts in zip(
@@ -57,60 +92,110 @@ def grouped(
         if not group.tokens:
             continue
         q, k, v = (part.unflatten(0, (group.texts, group.length)).transpose(1, 2) for part in parts)
-        if window is None or group.length <= window + 1:
-            mix = fused(q=q, k=k, v=v, scale=scale, drop=drop)
+        if sight.window is None or group.length <= sight.window + 1:
+            mix = fused(q=q, k=k, v=v, scale=sight.scale, drop=drop, causal=sight.causal)
         else:
-            mix = sliding(q=q, k=k, v=v, scale=scale, window=window, drop=drop)
+            mix = sliding(q=q, k=k, v=v, sight=sight, drop=drop)
         mixed.append(mix.transpose(1, 2).flatten(0, 1))
     mixed.append(queries.new_zeros(layout.spare, *queries.shape[1:]))
     return torch.cat(mixed)
 
 
 def fused(
-    *, q: Tensor, k: Tensor, v: Tensor, scale: float, drop: Drop | None, seen: Tensor | None = None
+    *,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    drop: Drop | None = None,
+    seen: Tensor | None = None,
+    causal: bool = False,
 ) -> Tensor:
     """Attention within texts of equal length, `[texts, heads, length, head_width]`; `seen[query, key]`."""
+    if (group := q.shape[1] // k.shape[1]) > 1:
+        k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    causal = causal and q.shape[2] > 1
     if drop is None:
-        return scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=scale)
+        return scaled_dot_product_attention(q, k, v, attn_mask=seen, is_causal=causal, scale=scale)
     scores = q @ k.transpose(-1, -2) * scale
+    if causal:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     if seen is not None:
         scores = scores.masked_fill(~seen, -torch.inf)
     return drop(scores.softmax(-1)) @ v
 
 
-def sliding(*, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int, drop: Drop | None) -> Tensor:
+def sliding(*, q: Tensor, k: Tensor, v: Tensor, sight: Sight, drop: Drop | None) -> Tensor:
     """Attention within a window: queries by the block, each against the keys it can reach and no others."""
+    window = sight.window or 0
     length, size = q.shape[2], max(BLOCK, window)
     mixes = []
     for start in range(0, length, size):
         end = min(start + size, length)
-        low, high = max(0, start - window), min(length, end + window)
-        far = torch.arange(start, end)[:, None] - torch.arange(low, high)
-        seen = far.abs().le(window).to(q.device)
-        near = {"q": q[:, :, start:end], "k": k[:, :, low:high], "v": v[:, :, low:high]}
-        mixes.append(fused(**near, scale=scale, drop=drop, seen=seen))
+        low, high = max(0, start - window), end if sight.causal else min(length, end + window)
+        seen = sight.seen(range(start, end), range(low, high))
+        near, far_k, far_v = q[:, :, start:end], k[:, :, low:high], v[:, :, low:high]
+        mixes.append(fused(q=near, k=far_k, v=far_v, scale=sight.scale, drop=drop, seen=seen))
     return torch.cat(mixes, dim=2)
+
+
+def remembered(layout: Layout, queries: Heads, *, spans: Sequence[Span], sight: Sight) -> Heads:
+    """Each text's new queries against all keys that its cache holds."""
+    mixed = torch.zeros_like(queries)
+    for rows, start, span in zip(layout.placed, layout.begins, spans, strict=True):
+        count = rows.stop - rows.start
+        if count > FEW:
+            q, k, v = queries[rows].transpose(0, 1)[None], span.keys[None], span.values[None]
+            seen = sight.seen(range(start, start + count), range(span.first, start + count))
+            mixed[rows] = fused(q=q, k=k, v=v, scale=sight.scale, seen=seen)[0].transpose(0, 1)
+            continue
+        for step in range(count):
+            mixed[rows.start + step] = one(queries[rows.start + step], span, place=start + step, sight=sight)
+    return mixed
+
+
+def one(query: Float[Tensor, "heads head_width"], span: Span, *, place: int, sight: Sight) -> Tensor:
+    """The query at one place of a text. A few new tokens go one by one, so that each has the bits it would
+    have had by itself."""
+    low = span.first if sight.window is None else max(span.first, place - sight.window)
+    seen = slice(low - span.first, place + 1 - span.first)
+    # The heads that share a key stand in for queries, so that nothing is copied.
+    q = query.view(1, span.keys.shape[0], -1, query.shape[-1])
+    mix = fused(q=q, k=span.keys[None, :, seen], v=span.values[None, :, seen], scale=sight.scale)
+    return mix.view_as(query)
 
 
 def explicit(
     layout: Layout,
     *,
     queries: Heads,
-    keys: Heads,
-    values: Heads,
-    scale: float,
-    window: int | None = None,
+    keys: KvHeads,
+    values: KvHeads,
+    sight: Sight,
     drop: Drop | None = None,
+    spans: Sequence[Span] | None = None,
 ) -> Heads:
     """The textbook, one text at a time: softmax of queries times keys, times values. The truth in tests."""
     mixed = torch.zeros_like(queries)
-    for rows in layout.slices:
-        scores = torch.einsum("qhd,khd->hqk", queries[rows], keys[rows]) * scale
-        if window is not None:
-            places = torch.arange(rows.stop - rows.start, device=scores.device)
-            scores = scores.masked_fill((places[:, None] - places).abs() > window, -torch.inf)
+    for place, (rows, start) in enumerate(zip(layout.placed, layout.begins, strict=True)):
+        first, k, v = start, keys[rows], values[rows]
+        if spans:
+            first, k, v = (
+                spans[place].first,
+                spans[place].keys.transpose(0, 1),
+                spans[place].values.transpose(0, 1),
+            )
+        k, v = (part.repeat_interleave(queries.shape[1] // part.shape[1], 1) for part in (k, v))
+        scores = torch.einsum("qhd,khd->hqk", queries[rows], k) * sight.scale
+        apart = torch.arange(start, start + scores.shape[1])[:, None] - torch.arange(
+            first, first + scores.shape[2]
+        )
+        if sight.window is not None:
+            scores = scores.masked_fill(apart.abs() > sight.window, -torch.inf)
+        if sight.causal:
+            scores = scores.masked_fill(apart < 0, -torch.inf)
         weights = scores.softmax(-1)
-        mixed[rows] = torch.einsum("hqk,khd->qhd", drop(weights) if drop else weights, values[rows])
+        mixed[rows] = torch.einsum("hqk,khd->qhd", drop(weights) if drop else weights, v)
     return mixed
 
 
@@ -121,3 +206,51 @@ def kernel_for(device: torch.device) -> Kernel:
             return grouped
         case other:
             raise SettingError(f"device {other!r} has no attention kernel yet; use the CPU")
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What all layers share in one call: how the texts lie, which kernel attends, how numbers are dropped (in
+    training only), what was computed before.
+
+    It travels with the call, not with the model, so that two threads may use one model at a time.
+    """
+
+    layout: Layout
+    attend: Kernel
+    drop: Dropout | None = None
+    cache: Cache | None = None
+    turns: dict[float, Turn] = field(default_factory=dict)  # by base; made by the first block that needs one
+
+    @classmethod
+    def of(
+        cls,
+        layout: Layout,
+        *,
+        attend: Kernel | None = None,
+        drop: Dropout | None = None,
+        cache: Cache | None = None,
+    ) -> "Context":
+        """A context with the kernel of the layout's device, unless one is given."""
+        return cls(layout, attend or kernel_for(layout.device), drop, cache)
+
+    def turn(self, base: float, *, make: Callable[[], Turn]) -> Turn:
+        """How each token's queries and keys are turned, computed once a call."""
+        if base not in self.turns:
+            self.turns[base] = make()
+        return self.turns[base]
+
+    def spans(self, layer: int, *, keys: Tensor, values: Tensor) -> list[Span] | None:
+        """All keys and values of each text, the new ones put into the cache; None where nothing is cached or
+        all texts begin here."""
+        return self.cache.remember(layer, self.layout, keys=keys, values=values) if self.cache else None
+
+    def dropped(self, x: Tensor, rate: float) -> Tensor:
+        """Apply dropout in training, nothing otherwise."""
+        return self.drop(x, rate) if self.drop else x
+
+    def dropping(self, rate: float) -> Drop | None:
+        """Dropout at this rate as a function, None where nothing would be dropped."""
+        if self.drop and self.drop.rate_of(rate):
+            return partial(self.drop, rate=rate)
+        return None

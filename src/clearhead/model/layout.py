@@ -18,9 +18,9 @@ from torch import Tensor
 MULTIPLE = 8
 
 
-def round_up(count: int) -> int:
-    """The next multiple of 8."""
-    return -(-count // MULTIPLE) * MULTIPLE
+def round_up(count: int, multiple: int = MULTIPLE) -> int:
+    """The next multiple, of 8 unless another is given."""
+    return -(-count // multiple) * multiple
 
 
 @dataclass(frozen=True)
@@ -50,25 +50,39 @@ class Layout:
     groups: tuple[Group, ...]
     tokens: int  # rows, spare ones included
     positions: Int[Tensor, " tokens"]
+    begins: tuple[int, ...]  # the position of each text's first token, as the texts lie
 
     @classmethod
-    def of(cls, lengths: Sequence[int], *, device: torch.device | str = "cpu") -> "Layout":
-        """Lay out texts of these lengths."""
+    def of(
+        cls,
+        lengths: Sequence[int],
+        *,
+        past: Sequence[int] | None = None,
+        multiple: int = MULTIPLE,
+        device: torch.device | str = "cpu",
+    ) -> "Layout":
+        """Lay out texts of these lengths; `past` says how many tokens of each came before these."""
         order = sorted(range(len(lengths)), key=lambda index: lengths[index])
+        begins = [past[index] if past else 0 for index in order]
         groups, start = [], 0
         for length, members in groupby(order, key=lambda index: lengths[index]):
             groups.append(Group(start, len(list(members)), length))
             start += groups[-1].tokens
-        positions = torch.zeros(round_up(start), dtype=torch.long)
+        tokens = round_up(start, multiple)
+        positions = torch.zeros(tokens, dtype=torch.long)
+        place = 0
         for group in groups:
-            places = torch.arange(group.length).repeat(group.texts)
+            first = torch.tensor(begins[place : place + group.texts])
+            places = (first[:, None] + torch.arange(group.length)).flatten()
             positions[group.start : group.start + group.tokens] = places
+            place += group.texts
         return cls(
             tuple(lengths),
             tuple(order),
             tuple(groups),
-            round_up(start),
+            tokens,
             positions.to(device, non_blocking=True),
+            tuple(begins),
         )
 
     @property
@@ -80,6 +94,17 @@ class Layout:
     def spare(self) -> int:
         """Rows that belong to no text: at most 7, the last ones."""
         return self.tokens - sum(self.lengths)
+
+    @cached_property
+    def reach(self) -> int:
+        """One more than the last position of any text."""
+        ends = (begin + self.lengths[index] for begin, index in zip(self.begins, self.order, strict=True))
+        return max(ends, default=0)
+
+    @cached_property
+    def placed(self) -> tuple[slice, ...]:
+        """The rows of each text, as the texts lie."""
+        return tuple(self.slices[index] for index in self.order)
 
     @cached_property
     def slices(self) -> tuple[slice, ...]:
@@ -111,10 +136,12 @@ def pack(
     texts: Sequence[Sequence[int]],
     segments: Sequence[Sequence[int]] | None = None,
     *,
+    past: Sequence[int] | None = None,
+    multiple: int = MULTIPLE,
     device: torch.device | str = "cpu",
 ) -> Batch:
-    """Lay texts of ids (and of segment numbers, 0 where not given) in one row."""
-    layout = Layout.of([len(text) for text in texts], device=device)
+    """Lay texts of ids (and of segment numbers, 0 where not given) in one row; `past` as in `Layout.of`."""
+    layout = Layout.of([len(text) for text in texts], past=past, multiple=multiple, device=device)
 
     def row(parts: Sequence[Sequence[int]]) -> Tensor:
         flat = [number for index in layout.order for number in parts[index]]

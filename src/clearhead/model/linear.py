@@ -1,10 +1,11 @@
-"""Linear layers, and the activations that follow them.
+"""Linear layers, the activations that follow them, and dropout.
 
 On a CPU in float32 the product is oneDNN's, which torch brings along: a row has the same bits in every
 company, and the activation is computed before the numbers leave the cache (docs/decisions/0010). Elsewhere
 it is torch's.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,8 +21,12 @@ FUSED = {
     Activation.GELU: ("gelu", "none"),
     Activation.GELU_TANH: ("gelu", "tanh"),
     Activation.TANH: ("tanh", ""),
+    Activation.SILU: ("swish", ""),
 }
 NARROW = 64
+QUICK = {torch.float32} | (
+    {torch.bfloat16} if ONEDNN and torch.ops.mkldnn._is_mkldnn_bf16_supported() else set()
+)
 
 
 def activation_for(activation: Activation) -> nn.Module:
@@ -35,6 +40,8 @@ def activation_for(activation: Activation) -> nn.Module:
             return GeluTanh()
         case Activation.TANH:
             return nn.Tanh()
+        case Activation.SILU:
+            return nn.SiLU()
 
 
 class GeluTanh(nn.Module):
@@ -78,32 +85,68 @@ class Product(torch.autograd.Function):
         )
 
 
+def linear(
+    x: Tensor, weight: Tensor, *, bias: Tensor | None = None, activation: Activation | None = None
+) -> Tensor:
+    """activation(x · weightᵀ + bias), `[rows, outputs]`: a row's bits are the same in every company."""
+    quick = ONEDNN and x.is_cpu and x.dtype == weight.dtype and x.dtype in QUICK
+    if not quick:
+        made = padded(x, weight, bias=bias)
+    elif torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad):
+        made = Product.apply(x, weight, bias)
+    else:
+        return onednn(x, weight, bias=bias, activation=activation)
+    return activation_for(activation)(made) if activation else made
+
+
+def padded(x: Tensor, weight: Tensor, *, bias: Tensor | None) -> Tensor:
+    """Torch's product.
+
+    Where outputs and rows are both fewer than 64, MKL shares a product out over its threads in ways that
+    depend on the number of rows (docs/decisions/0002); with 64 rows it does not.
+    """
+    rows = len(x)
+    if len(weight) >= NARROW or rows >= NARROW:
+        return functional.linear(x, weight, bias)
+    return functional.linear(functional.pad(x, (0, 0, 0, NARROW - rows)), weight, bias)[:rows]
+
+
 class Linear(nn.Linear):
-    """A layer whose rows keep their bits in every company; `activation` follows where one is given."""
+    """A layer of `linear`; `activation` follows where one is given."""
 
     def __init__(self, inputs: int, outputs: int, *, bias: bool = True, activation: Activation | None = None):
         super().__init__(inputs, outputs, bias=bias)
-        self.fused = activation
-        self.activation = activation_for(activation) if activation else None
+        self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:
         """activation(x · weightᵀ + bias), row by row."""
-        quick = ONEDNN and x.is_cpu and x.dtype == self.weight.dtype == torch.float32
-        if not quick:
-            made = self.padded(x)
-        elif torch.is_grad_enabled() and (x.requires_grad or self.weight.requires_grad):
-            made = Product.apply(x, self.weight, self.bias)
-        else:
-            return onednn(x, self.weight, bias=self.bias, activation=self.fused)
-        return self.activation(made) if self.activation else made
+        return linear(x, self.weight, bias=self.bias, activation=self.activation)
 
-    def padded(self, x: Tensor) -> Tensor:
-        """Torch's product.
 
-        Where outputs and rows are both fewer than 64, MKL shares a product out over its threads in ways that
-        depend on the number of rows (docs/decisions/0002); with 64 rows it does not.
+@dataclass(frozen=True, eq=False)
+class Dropout:
+    """Dropout with its own stream of random numbers (Srivastava et al. 2014), so that a run can be repeated.
+
+    `rate` stands for the rates of the architecture where it is given.
+    """
+
+    generator: torch.Generator
+    rate: float | None = None
+
+    def rate_of(self, rate: float) -> float:
+        """The rate in force where the architecture has `rate`."""
+        return rate if self.rate is None else self.rate
+
+    def __call__(self, x: Tensor, rate: float) -> Tensor:
+        """Zero each number with the rate's probability and scale the others, so that the mean stays.
+
+        Sixteen random bits decide for a number, four numbers a draw: a tenth of what `bernoulli_` costs. The
+        rate is thereby rounded to a multiple of 1/65536, and the scale follows it.
         """
-        rows = len(x)
-        if self.out_features >= NARROW or rows >= NARROW:
-            return super().forward(x)
-        return super().forward(functional.pad(x, (0, 0, 0, NARROW - rows)))[:rows]
+        chances = round(self.rate_of(rate) * 65536)
+        if chances == 0:
+            return x
+        draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64)
+        draws.random_(-(2**63), None, generator=self.generator)
+        kept = draws.view(torch.int16)[: x.numel()].view(x.shape) >= chances - 32768
+        return x * torch.where(kept, x.new_tensor(65536 / (65536 - chances)), x.new_zeros(()))

@@ -2,12 +2,21 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import pi
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from clearhead.model.config import Config, Learned, Positions, Rotary, Sinusoidal
+from clearhead.model.config import (
+    Config,
+    Learned,
+    LinearScaling,
+    Llama3Scaling,
+    Positions,
+    Rotary,
+    Sinusoidal,
+)
 from clearhead.model.layout import Layout
 
 CHUNK = 512
@@ -34,8 +43,7 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, layout: Layout, like: Tensor) -> Tensor:
         """Position vectors `[tokens, width]` with the dtype of `like`."""
-        longest = max(layout.lengths, default=0)
-        chunks = [sinusoids(chunk, self.width) for chunk in range(max(1, -(-longest // CHUNK)))]
+        chunks = [sinusoids(chunk, self.width) for chunk in range(max(1, -(-layout.reach // CHUNK)))]
         return torch.cat(chunks).to(like)[layout.positions]
 
 
@@ -48,39 +56,61 @@ class LearnedPositions(nn.Embedding):
 
     def forward(self, layout: Layout, like: Tensor) -> Tensor:  # type: ignore[override]
         """Position vectors `[tokens, width]`; a longer text is the caller's mistake."""
-        assert max(layout.lengths, default=0) <= self.count, "the caller keeps texts within the limit"
+        assert layout.reach <= self.count, "the caller keeps texts within the limit"
         return nn.functional.embedding(layout.positions + self.offset, self.weight)
 
 
-@lru_cache(maxsize=64)
-def angles(chunk: int, head_width: int, *, base: float) -> Float[Tensor, "chunk half"]:
-    """position · base^(−2i / head_width) for i = 0, 1, … (Su et al. 2021, equation 15), float64; chunks as
-    above."""
+def speeds(facts: Rotary, *, turned: int, base: float) -> Float[Tensor, " half"]:
+    """Radians from one position to the next of each pair: base^(−2i / turned) for i = 0, 1, … (Su et al.
+    2021, equation 15), scaled, float64."""
+    plain = base ** (-torch.arange(0, turned, 2, dtype=torch.float64) / turned)
+    match facts.scaling:
+        case None:
+            return plain
+        case LinearScaling(factor=factor):
+            return plain / factor
+        case Llama3Scaling(factor=factor, low=low, high=high, original=original):
+            turns = original * plain / (2 * pi)  # within the longest text of before
+            blend = ((turns - low) / (high - low)).clamp(0, 1)
+            return plain * (blend + (1 - blend) / factor)
+
+
+@lru_cache(maxsize=256)
+def turns(chunk: int, facts: Rotary, *, turned: int, base: float) -> Float[Tensor, "2 chunk turned"]:
+    """Cosine and sine of position · speed, float64, for whole chunks as above; each twice, for both of a
+    pair."""
     places = torch.arange(chunk * CHUNK, (chunk + 1) * CHUNK, dtype=torch.float64)
-    return places[:, None] * base ** (-torch.arange(0, head_width, 2, dtype=torch.float64) / head_width)
+    angles = (places[:, None] * speeds(facts, turned=turned, base=base)).repeat(1, 2)
+    return torch.stack([angles.cos(), angles.sin()])
 
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """Cosine and sine of each token's angles, `[tokens, 1, head_width]`, to turn queries and keys by."""
+    """Cosine and sine of each token's angles, `[tokens, 1, turned]`, to turn queries and keys by."""
 
     cosine: Tensor
     sine: Tensor
 
     @classmethod
-    def of(cls, layout: Layout, *, head_width: int, base: float, like: Tensor) -> "Turn":
-        """The turn of each token of a layout, with the dtype of `like`."""
-        longest = max(layout.lengths, default=0)
-        chunks = [angles(chunk, head_width, base=base) for chunk in range(max(1, -(-longest // CHUNK)))]
-        found = torch.cat(chunks).to(layout.device)[layout.positions].repeat(1, 2).unsqueeze(1)
-        return cls(found.cos().to(like), found.sin().to(like))
+    def of(cls, layout: Layout, facts: Rotary, *, base: float, like: Tensor) -> "Turn":
+        """The turn of each token of a layout, for heads and with the dtype of `like`."""
+        turned = facts.turned(like.shape[-1])
+        first = min(layout.begins, default=0) // CHUNK
+        chunks = range(first, max(first + 1, -(-layout.reach // CHUNK)))
+        table = torch.cat([turns(chunk, facts, turned=turned, base=base) for chunk in chunks], dim=1)
+        places = (layout.positions - first * CHUNK).clamp(min=0)  # spare rows stand at 0
+        cosine, sine = table.to(layout.device)[:, places, None].to(like)
+        return cls(cosine, sine)
 
     def __call__(
         self, x: Float[Tensor, "tokens heads head_width"]
     ) -> Float[Tensor, "tokens heads head_width"]:
-        """Turn the pairs (i, i + head_width/2), as published code does (Su et al. 2021, eq. 34)."""
+        """Turn the pairs (i, i + turned/2), as published code does (Su et al. 2021, eq. 34); the rest
+        stays."""
+        x, rest = x.split([self.cosine.shape[-1], x.shape[-1] - self.cosine.shape[-1]], dim=-1)
         first, second = x.chunk(2, dim=-1)
-        return x * self.cosine + torch.cat([-second, first], dim=-1) * self.sine
+        x = x * self.cosine + torch.cat([-second, first], dim=-1) * self.sine
+        return torch.cat([x, rest], dim=-1) if rest.shape[-1] else x
 
 
 def positions_for(config: Config) -> nn.Module | None:

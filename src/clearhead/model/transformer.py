@@ -1,4 +1,4 @@
-"""Embedding, a stack of blocks, a head: the encoder."""
+"""Embedding, a stack of blocks, a head: an encoder, or a decoder that stands alone."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from clearhead.errors import SettingError
 from clearhead.model.attention import Projections
 from clearhead.model.block import Block, norm_for
-from clearhead.model.config import Config, Head, Norm, Relative
-from clearhead.model.context import Context
+from clearhead.model.config import Config, Head, Relative
 from clearhead.model.heads import ClassificationHead
+from clearhead.model.kernels import Context
 from clearhead.model.layout import Batch
-from clearhead.model.linear import Linear
+from clearhead.model.linear import Linear, linear
 from clearhead.model.positions import positions_for
 
 Made = TypeVar("Made", bound=nn.Module)
@@ -65,7 +65,8 @@ class Stack(nn.Module):
 
 
 class Transformer(nn.Module):
-    """An encoder, with or without a head. Weights are made by `initialise` or come from a checkpoint."""
+    """An encoder or a causal decoder, with or without a head. Weights are made by `initialise`
+    or come from a checkpoint."""
 
     def __init__(self, config: Config, head: Head | None = None):
         super().__init__()
@@ -75,6 +76,8 @@ class Transformer(nn.Module):
         self.encoder = Stack(config)
         self.head_facts = head
         self.head = ClassificationHead(config, head) if head else None
+        untied = config.language_head and not config.tied
+        self.language_head = Linear(config.width, config.vocab, bias=False) if untied else None
 
     def forward(self, batch: Batch, context: Context | None = None) -> Float[Tensor, "tokens width"]:
         """The stream after the last block, `[tokens, width]`, as the batch lies."""
@@ -90,22 +93,25 @@ class Transformer(nn.Module):
         context = context or Context.of(batch.layout)
         return self.head(self(batch, context), context)
 
+    def next_logits(self, x: Float[Tensor, "rows width"]) -> Float[Tensor, "rows vocab"]:
+        """Logits of the token that follows each row of the stream (Radford et al. 2018, equation 2)."""
+        if not self.config.language_head:
+            raise SettingError("this model has no language head: it cannot say what comes next")
+        return linear(x, self.language_head.weight if self.language_head else self.embedding.tokens.weight)
+
 
 def refuse_unbuilt(config: Config) -> None:
     """Refuse, by name, facts whose sizes are known but whose arithmetic is not built."""
     unbuilt = {
-        "causal": config.causal,
         "decoder_layers": config.decoder_layers > 0,
-        "head_width": config.each_head * config.heads != config.width,
-        "language_head": config.language_head,
-        "norm": config.norm is not Norm.LAYER,
+        "language_head": config.language_head and not config.causal,
         "positions": isinstance(config.positions, Relative),
     }
     if any(unbuilt.values()):
         facts = ", ".join(
             f"{name}={getattr(config, name)!r}" for name, is_unbuilt in unbuilt.items() if is_unbuilt
         )
-        raise SettingError(f"only encoders are built so far; this architecture has {facts}")
+        raise SettingError(f"only encoders and decoders are built so far; this architecture has {facts}")
 
 
 def initialise(module: nn.Module, config: Config, *, generator: torch.Generator) -> None:
@@ -115,7 +121,7 @@ def initialise(module: nn.Module, config: Config, *, generator: torch.Generator)
     uniform for each projection (Glorot & Bengio 2010). Tables: normal with that deviation, or width^-0.5.
     """
     for part in module.modules():
-        if isinstance(part, nn.LayerNorm):
+        if isinstance(part, nn.LayerNorm | nn.RMSNorm):
             nn.init.ones_(part.weight)
         elif isinstance(part, nn.Embedding):
             nn.init.normal_(part.weight, std=config.initial_std or config.width**-0.5, generator=generator)

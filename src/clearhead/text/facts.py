@@ -109,3 +109,12 @@ def steps_of(part: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
         return [part]
     inner = part["normalizers"] if "normalizers" in part else part["pretokenizers"]
     return [step for one in inner for step in steps_of(one)]
+
+
+def template_of(config: Mapping[str, Any]) -> str | None:
+    """The template that a tokenizer's configuration holds; of several the one named default."""
+    stated = config.get("chat_template")
+    if isinstance(stated, list):
+        stated = {entry.get("name"): entry.get("template") for entry in stated if isinstance(entry, Mapping)}
+        stated = stated.get("default")
+    return stated if isinstance(stated, str) else None

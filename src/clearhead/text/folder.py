@@ -68,6 +68,11 @@ def _read_json(path: Path) -> Json | None:
 def _read_config(folder: Path, rules: Json) -> Json:
     """tokenizer_config.json; two older files join it where it does not list the added tokens itself."""
     config = _read_json(folder / "tokenizer_config.json") or {}
+    if (template := folder / "chat_template.jinja").is_file():
+        try:
+            config["chat_template"] = template.read_text(encoding="utf-8")
+        except ValueError as error:
+            raise FolderError(f"{template} is not UTF-8 text ({error}); fetch it again") from error
     _check_config(folder / "tokenizer_config.json", config)
     if "added_tokens_decoder" in config:
         return config

@@ -19,6 +19,7 @@ from clearhead.text.facts import (
     model_unknown,
     model_vocabulary,
     role_names,
+    template_of,
 )
 from clearhead.text.folder import read_folder
 from clearhead.text.words import LONE_SURROGATE
@@ -129,6 +130,10 @@ class Tokenizer:
         """
         return self._core.decode([id for id in ids if id not in self._control_ids])
 
+    def plain(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each string by itself, with nothing around it."""
+        return [list(content.ids) for content in self._contents(list(texts))]
+
     def tokens(self, text: Text) -> list[str]:
         """The token strings of one text as the vocabulary writes them, special tokens included."""
         return [self.name(id) for id in self.encode([text])[0].ids]
@@ -162,6 +167,11 @@ class Tokenizer:
     def roles(self) -> Mapping[str, int]:
         """Published role (`"cls_token"`, `"mask_token"`, …) → id, for the roles the folder names."""
         return MappingProxyType(self._roles)
+
+    @property
+    def template(self) -> str | None:
+        """How a conversation is laid out, as a jinja2 template, where the folder says it."""
+        return template_of(self._config)
 
     @property
     def unknown_id(self) -> int | None:

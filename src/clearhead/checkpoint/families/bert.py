@@ -3,16 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
+from clearhead.checkpoint.family import Family, projections, same
 from clearhead.checkpoint.translate import (
     ACTIVATIONS,
     OLD_NORMS,
     SPELLED,
-    Family,
     Fields,
     has_classifier,
     label_count,
-    same,
-    stacked,
 )
 from clearhead.model.config import Config, Head, Learned
 
@@ -24,7 +22,7 @@ RULES = (
     same("embeddings.position_embeddings.weight", "embedding.positions.weight"),
     same("embeddings.token_type_embeddings.weight", "embedding.segments.weight"),
     same("embeddings.LayerNorm.{p}", "embedding.norm.{p}"),
-    stacked(QKV, BLOCK + "attention.qkv.{p}"),
+    projections(QKV, BLOCK + "attention.qkv.{p}"),
     same(LAYER + "attention.output.dense.{p}", BLOCK + "attention.output.{p}"),
     same(LAYER + "attention.output.LayerNorm.{p}", BLOCK + "attention_norm.{p}"),
     same(LAYER + "intermediate.dense.{p}", BLOCK + "feed_forward.expand.{p}"),

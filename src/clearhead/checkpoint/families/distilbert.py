@@ -3,16 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
+from clearhead.checkpoint.family import Family, projections, same
 from clearhead.checkpoint.translate import (
     ACTIVATIONS,
     OLD_NORMS,
     SPELLED,
-    Family,
     Fields,
     has_classifier,
     label_count,
-    same,
-    stacked,
 )
 from clearhead.model.config import Activation, Config, Head, Learned
 
@@ -23,7 +21,7 @@ RULES = (
     same("embeddings.word_embeddings.weight", "embedding.tokens.weight"),
     same("embeddings.position_embeddings.weight", "embedding.positions.weight"),
     same("embeddings.LayerNorm.{p}", "embedding.norm.{p}"),
-    stacked([LAYER + f"attention.{name}_lin.{{p}}" for name in "qkv"], BLOCK + "attention.qkv.{p}"),
+    projections([LAYER + f"attention.{name}_lin.{{p}}" for name in "qkv"], BLOCK + "attention.qkv.{p}"),
     same(LAYER + "attention.out_lin.{p}", BLOCK + "attention.output.{p}"),
     same(LAYER + "sa_layer_norm.{p}", BLOCK + "attention_norm.{p}"),
     same(LAYER + "ffn.lin1.{p}", BLOCK + "feed_forward.expand.{p}"),

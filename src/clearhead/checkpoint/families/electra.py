@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from clearhead.checkpoint.families import bert
-from clearhead.checkpoint.translate import OLD_NORMS, Family, Fields, has_classifier, label_count, same
+from clearhead.checkpoint.family import Family, same
+from clearhead.checkpoint.translate import OLD_NORMS, Fields, has_classifier, label_count
 from clearhead.model.config import Activation, Config, Head
 
 ARCHITECTURE = "ElectraForSequenceClassification"

@@ -3,17 +3,16 @@
 from dataclasses import replace
 from typing import Any
 
+from clearhead.checkpoint.family import Family, same
+from clearhead.checkpoint.rotary import rotary_base
 from clearhead.checkpoint.translate import (
     ACTIVATIONS,
     SPELLED,
-    Family,
     Fields,
     global_every,
     has_classifier,
     label_count,
     read_plain,
-    rotary_base,
-    same,
     write_plain,
 )
 from clearhead.errors import FolderError

@@ -4,27 +4,18 @@ from dataclasses import asdict
 from dataclasses import fields as names_of
 from typing import Any
 
-from clearhead.checkpoint.translate import Family, Fields, Rule
+from clearhead.checkpoint.family import Family, Rule
+from clearhead.checkpoint.places import positions, spelled
+from clearhead.checkpoint.translate import Fields
 from clearhead.errors import FolderError
 from clearhead.model.config import (
     Activation,
     Config,
     Head,
-    Learned,
     Norm,
     Pooling,
-    Positions,
-    Relative,
-    Rotary,
-    Sinusoidal,
 )
 
-POSITIONS: dict[str, type] = {
-    "sinusoidal": Sinusoidal,
-    "learned": Learned,
-    "rotary": Rotary,
-    "relative": Relative,
-}
 CHOICES = {"activation": Activation, "norm": Norm, "pooling": Pooling}
 
 BLOCK = "encoder.blocks.{i}."
@@ -35,6 +26,8 @@ OURS = (
     "embedding.norm.{p}",
     "embedding.widen.{p}",
     BLOCK + "attention.qkv.{p}",
+    BLOCK + "attention.query_norm.{p}",
+    BLOCK + "attention.key_norm.{p}",
     BLOCK + "attention.output.{p}",
     BLOCK + "attention_norm.{p}",
     BLOCK + "feed_forward.expand.{p}",
@@ -44,18 +37,8 @@ OURS = (
     "head.dense.{p}",
     "head.norm.{p}",
     "head.output.{p}",
+    "language_head.{p}",
 )
-
-
-def positions(value: dict[str, Any], source: str) -> Positions:
-    """Positions from JSON such as {"kind": "learned", "count": 512}."""
-    rest = dict(value)
-    kind = rest.pop("kind", None)
-    if kind not in POSITIONS:
-        raise FolderError(
-            f"{source}: positions of kind {kind!r} are not known; known: {', '.join(POSITIONS)}"
-        )
-    return POSITIONS[kind](**rest)
 
 
 def facts(kind: type, values: dict[str, Any], *, source: str) -> Any:
@@ -90,11 +73,11 @@ def new_head(fields: Fields) -> Head:
 
 def fields(config: Config, head: Head | None) -> dict[str, Any]:
     """The facts as JSON."""
-    kind = next(name for name, kind in POSITIONS.items() if isinstance(config.positions, kind))
+    named = "Classifier" if head and head.labels else "Decoder" if config.causal else "Encoder"
     return {
         "model_type": "clearhead",
-        "architectures": ["ClearheadClassifier" if head and head.labels else "ClearheadEncoder"],
-        "facts": asdict(config) | {"positions": {"kind": kind, **asdict(config.positions)}},
+        "architectures": [f"Clearhead{named}"],
+        "facts": asdict(config) | {"positions": spelled(config.positions)},
         "head": asdict(head) if head else None,
     }
 

@@ -1,71 +1,20 @@
-"""What a user may ask for. Each dataclass is the Python arguments, the flags, the help and the docs of a
-verb."""
+"""What a run learns from, how, and a tokenizer learned from texts."""
 
-from dataclasses import MISSING, dataclass, field, fields
-from functools import cache
-from os import PathLike
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, fields
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from clearhead.errors import SettingError
+from clearhead.settings.asking import Format, Opening, Reading
+from clearhead.settings.options import at_least, check_choices, flag, option, required
 
-hints_of = cache(get_type_hints)  # half a millisecond, asked for in each call of predict
-# What an option of a type takes, in words and in Python.
-TYPES = {bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
-TAKEN = {bool: bool, int: int, float: int | float, str: str}
-
-Long = Literal["truncate", "error"]
-Empty = Literal["error", "skip"]
-Format = Literal["csv", "tsv", "jsonl", "text"]
 Kind = Literal["bpe", "wordpiece"]
 Measures = Literal["accuracy", "macro_f1", "micro_f1", "pearson", "spearman", "loss"]
 Problems = Literal["single", "multi", "regression"]
 
 BALANCED = "balanced"
 LIGHTEST, HEAVIEST = 1e-9, 1e9  # weights of labels, which are held in float32
-
-
-def option(default: Any, help: str) -> Any:
-    """One option: its default and what it does, said once."""
-    return field(default=default, metadata={"help": help})
-
-
-def required(help: str) -> Any:
-    """An option without a default."""
-    return field(metadata={"help": help})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opening:
-    """How a model folder is opened."""
-
-    allow_bin: Annotated[bool, Parameter(negative="")] = option(
-        False, "read weights from pytorch_model.bin too, as a table of tensors; nothing in it is run"
-    )
-    fingerprint: bool = option(True, "whether a model must be what its fingerprint.json says was saved")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """How a file of texts is read."""
-
-    text_column: str | None = option(None, "column of the texts; else text, sentence or review")
-    pair_column: str | None = option(None, "column of the second text, where a row holds a pair of texts")
-    label_column: str | None = option(None, "column of the labels; else label or sentiment")
-    label_separator: str = option("|", "what separates labels in a cell, where a text may have several")
-    format: Format | None = option(None, "format of the file, where its name does not tell")
-    empty: Empty = option("error", "what to do with a text that is empty or only white space")
-    long: Long = option(
-        "truncate", "what to do with a text longer than the model takes; truncating is reported"
-    )
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-
-    def reading(self) -> dict[str, Any]:
-        """These options alone, of settings that have others too."""
-        return {item.name: getattr(self, item.name) for item in fields(Reading)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,22 +117,6 @@ class Training(Opening, Making, Reading, Learning):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asking(Reading):
-    """How a model is asked: evaluate and predict."""
-
-    batch_tokens: int = option(2048, "tokens in a batch; the answers do not depend on it")
-    abstain_below: float | None = option(
-        None, "give no label where the best probability is below this; one label a text only"
-    )
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-        at_least("batch_tokens", self.batch_tokens, least=1)
-        if self.abstain_below is not None and not 0 <= self.abstain_below <= 1:
-            raise SettingError(f"--abstain-below {self.abstain_below} must be from 0 to 1")
-
-
-@dataclass(frozen=True, kw_only=True)
 class Vocabulary:
     """A tokenizer learned from files of texts."""
 
@@ -205,17 +138,6 @@ class Vocabulary:
         at_least("vocab", self.vocab, least=1)
         if not self.data:
             raise SettingError("--data names no file; give at least one (--data=- is standard input)")
-
-
-def flag(name: str) -> str:
-    """The flag of an option."""
-    return f"--{name.replace('_', '-')}"
-
-
-def at_least(name: str, value: float, *, least: float) -> None:
-    """Refuse a number that is too small, by the name of its flag."""
-    if not least <= value < 2**63:
-        raise SettingError(f"{flag(name)} {value} must be at least {least}")
 
 
 def named_weights(text: str) -> dict[str, float]:
@@ -241,58 +163,3 @@ def named_weights(text: str) -> dict[str, float]:
             raise SettingError(f"--class-weights names {name!r} twice; give it one weight")
         found[name] = weight
     return found
-
-
-def check_choices(settings: Any) -> None:
-    """Refuse a value outside a Literal, which Python callers could pass."""
-    hints = hints_of(settings.__class__)
-    for item in fields(settings):
-        choices = [
-            value for kind in (hints[item.name], *get_args(hints[item.name])) for value in _literals(kind)
-        ]
-        value = getattr(settings, item.name)
-        if choices and value is not None and value not in choices:
-            raise SettingError(f"{flag(item.name)} {value!r} is not one of {', '.join(choices)}")
-
-
-def _literals(kind: Any) -> tuple[str, ...]:
-    return get_args(kind) if getattr(kind, "__origin__", None) is Literal else ()
-
-
-def made(kind: type, values: dict[str, Any]) -> Any:
-    """Settings from keyword arguments; an unknown name is refused with the nearest known one."""
-    from difflib import get_close_matches
-
-    known = [item.name for item in fields(kind)]
-    for name in values:
-        if name not in known:
-            near = get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
-            raise SettingError(f"unknown option {name!r}{hint}")
-    for item in fields(kind):
-        if item.default is MISSING and item.name not in values:
-            raise SettingError(f"the option {item.name!r} is missing: {item.metadata['help']}")
-    hints = hints_of(kind)
-    given = [item for item in fields(kind) if item.name in values]
-    return kind(**{item.name: fitted(item, values[item.name], hint=hints[item.name]) for item in given})
-
-
-def fitted(item: Any, value: Any, *, hint: Any) -> Any:
-    """A value that a Python caller gave for an option, as the option's type: a path is a string, and a number
-    of NumPy or torch is a number. SettingError for what is of another type."""
-    kinds = [one for one in (hint, *get_args(hint)) if one in TYPES or get_origin(one) is list] or [str]
-    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-        value = value.item()
-    if isinstance(value, PathLike):
-        value = str(value)
-    if kinds[0] not in TYPES:
-        if isinstance(value, list | tuple) and all(isinstance(one, str | PathLike) for one in value):
-            return [str(one) for one in value]
-    elif isinstance(value, TAKEN[kinds[0]]) and (bool in kinds or not isinstance(value, bool)):
-        return value
-    if value is None and type(None) in get_args(hint):
-        return value
-    said = f"{item.name}={value!r}"
-    said = said if len(said) <= 60 else f"{said[:60]}…"
-    needed = TYPES.get(kinds[0], "a list of strings")
-    raise SettingError(f"{' '.join(said.split())} is not {needed} ({item.metadata['help']})")

@@ -1,0 +1,126 @@
+"""The laws of a language model: no look ahead, nothing changed by a cache, by company or by a place."""
+
+import random
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from clearhead.check.finding import Finding, judged
+from clearhead.check.samples import random_encodings
+from clearhead.infer.generate import Token, tokens
+from clearhead.infer.model import Model
+from clearhead.model.cache import Cache
+from clearhead.model.kernels import Context
+from clearhead.model.layout import pack
+from clearhead.settings import Generating
+
+RIGHT, SAME = "it is right", "same text, same answer"
+NEAR = 1e-5  # float32, relative to the largest number of a text, or 1
+SPLITS: tuple[tuple[int, ...], ...] = ((1, 2), (5, 3, 2), (2, 1, 1, 7), (1,) * 12, (40, 1, 20))
+ANSWERS, NEW = 9, 12
+
+
+def speaking(model: Model) -> Iterator[Finding]:
+    """All laws of a language model; none for others."""
+    if model.config.causal:
+        yield from ahead(model)
+        yield from cached(model)
+    if model.config.language_head:
+        yield from generated(model)
+
+
+def vectors(model: Model, ids: Sequence[int]) -> Tensor:
+    """The vector of each token of one text, `[tokens, width]`."""
+    batch = pack([ids])
+    return model.loaded.network(batch, Context.of(batch.layout))[: len(ids)]
+
+
+def ahead(model: Model) -> Iterator[Finding]:
+    """A token that changes changes no bit of the vectors before it."""
+    chance = random.Random(4)
+    compared = moved = blind = 0
+    with torch.inference_mode():
+        for encoding in random_encodings(model, 13, seed=3):
+            ids = list(encoding.ids)
+            before = vectors(model, ids)
+            place = chance.randrange(len(ids))
+            after = vectors(model, [*ids[:place], (ids[place] + 1) % model.config.vocab, *ids[place + 1 :]])
+            compared += place
+            moved += place - int((after[:place] == before[:place]).all(-1).sum())
+            blind += torch.equal(after[place], before[place])
+    yield judged(
+        RIGHT,
+        "no token sees what comes later",
+        holds=not moved and not blind,
+        figure=f"{moved} of {compared} earlier vectors changed with a later token",
+        hint="the mask lets a query see keys that come after it, or the token itself is not seen",
+    )
+
+
+def cached(model: Model) -> Iterator[Finding]:
+    """Any split into cached steps = the whole pass."""
+    chance = random.Random(5)
+    most = min(model.config.limit or 512, 512)
+    ids = [chance.randrange(model.config.vocab) for _ in range(most)]
+    splits = [split for split in SPLITS if sum(split) <= most]
+    splits += [tuple(chance.randint(1, 9) for _ in range(max(1, most // 12))) for _ in range(3)]
+    gap = 0.0
+    with torch.inference_mode():
+        for split in splits:
+            text = ids[: min(sum(split), most)]
+            cache, parts = Cache(model.config, 1), []
+            for size in split:
+                piece = text[cache.lengths[0] : cache.lengths[0] + size]
+                if not piece:
+                    break
+                batch = pack([piece], past=cache.lengths)
+                stream = model.loaded.network(batch, Context.of(batch.layout, cache=cache))
+                parts.append(stream[: len(piece)])
+            whole = vectors(model, text)
+            gap = max(gap, float((torch.cat(parts) - whole).abs().max() / whole.abs().max().clamp(min=1)))
+    yield judged(
+        RIGHT,
+        "computed in cached steps, a text is the same as at once (float32)",
+        holds=gap <= NEAR,
+        figure=f"largest gap {gap:.1e} over {len(splits)} splits, allowed {NEAR:.0e}",
+        hint="a cached step stands at another position, or sees other keys, than the whole pass",
+    )
+
+
+def generated(model: Model) -> Iterator[Finding]:
+    """Answers in company = alone: greedy ones, sampled ones, and to the bit with `exact`."""
+    prompts = [list(encoding.ids)[:100] for encoding in random_encodings(model, ANSWERS, seed=6)]
+    greedy, sampled = {"max_new_tokens": NEW}, {"max_new_tokens": NEW, "temperature": 1.0, "seed": 11}
+    for law, settings, bits in (
+        ("greedy answers do not depend on their company", greedy, False),
+        ("with exact, their log-probabilities keep every bit", greedy | {"exact": True}, True),
+        ("a seed gives the same answer in any company and order", sampled, False),
+    ):
+        asked = Generating(**settings)
+        together = said(model, prompts[::-1], settings=asked)[::-1]
+        alone = [said(model, [prompt], settings=asked)[0] for prompt in prompts]
+        other = sum(
+            [token.id for token in one] != [token.id for token in two]
+            for one, two in zip(together, alone, strict=True)
+        )
+        gap = max(
+            abs(one.log_probability - two.log_probability)
+            for row in zip(together, alone, strict=True)
+            for one, two in zip(*row, strict=False)
+        )
+        yield judged(
+            SAME,
+            law,
+            holds=not other and gap <= (0 if bits else NEAR),
+            figure=f"{ANSWERS - other} of {ANSWERS} answers the same, log-probabilities within {gap:.1e}",
+            hint="an answer depends on the others: on their number, their order or their random numbers",
+        )
+
+
+def said(model: Model, prompts: list[list[int]], *, settings: Generating) -> list[list[Token]]:
+    """The tokens of each answer."""
+    found: list[list[Token]] = [[] for _ in prompts]
+    for token in tokens(model, prompts, settings=settings):
+        found[token.text].append(token)
+    return found

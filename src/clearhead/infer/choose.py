@@ -1,0 +1,65 @@
+"""Which of some given answers a language model would give: for yes or no, or a list of names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from clearhead.errors import SettingError
+from clearhead.infer.generate import check_prompt, refuse_silent, step
+from clearhead.infer.model import Model
+from clearhead.model.cache import Cache
+from clearhead.model.kernels import Context
+from clearhead.model.layout import pack
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One given answer: its log-probability after the prompt in nats, all its tokens together, and its share
+    among the given ones."""
+
+    text: str
+    log_probability: float
+    share: float
+    tokens: int
+
+
+def choose(model: Model, prompt: Sequence[int], *, options: Sequence[str]) -> list[Choice]:
+    """The given answers to a prompt of ids, the most likely first. A longer answer is less likely for its
+    length alone; give answers of like length, or compare means.
+
+    The prompt is computed once; each answer's ids are those of its own string, so begin it with the space
+    that would stand there. Raises `SettingError` for no or empty options, or one that is there twice.
+    """
+    refuse_silent(model)
+    if len(set(options)) < len(options) or not options:
+        raise SettingError("give at least one answer to choose from, and none twice")
+    pieces = model.tokenizer.plain(options)
+    if not all(pieces):
+        raise SettingError("an answer to choose from is empty")
+    network = model.loaded.network
+    longest = max(map(len, pieces))
+    check_prompt([*prompt, *[0] * (longest - 1)] if prompt else [], index=0, limit=network.config.limit)
+    with torch.inference_mode():
+        cache = Cache(network.config, 1)
+        first = (
+            step(network, cache, pieces=[list(prompt)], wanted=[1], multiple=2)[0][0].double().log_softmax(-1)
+        )
+        cache.keep([0] * len(pieces))
+        totals = [float(first[piece[0]]) for piece in pieces]
+        later = [index for index, piece in enumerate(pieces) if len(piece) > 1]
+        if later:
+            cache.keep(later)
+            rows = [pieces[index][:-1] for index in later]
+            batch = pack(rows, past=cache.lengths)
+            stream = network(batch, Context.of(batch.layout, cache=cache))
+            said = network.next_logits(stream).double().log_softmax(-1)
+            for index, span in zip(later, batch.layout.slices, strict=True):
+                next_ids = torch.tensor(pieces[index][1:])
+                totals[index] += float(said[span].gather(1, next_ids[:, None]).sum())
+    shares = torch.tensor(totals, dtype=torch.float64).softmax(-1).tolist()
+    found = [
+        Choice(text, total, share, len(piece))
+        for text, total, share, piece in zip(options, totals, shares, pieces, strict=True)
+    ]
+    return sorted(found, key=lambda choice: -choice.log_probability)

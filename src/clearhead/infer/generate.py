@@ -1,0 +1,205 @@
+"""A language model goes on with texts: an iterator of tokens, whatever the number and the lengths of texts.
+
+Texts come in as others end; each has its own keys and values, as long as it is, and its own random numbers,
+so that an answer does not depend on the company it was made in.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import DataError, SettingError
+from clearhead.infer.choosing import chosen, ruled, stream_of
+from clearhead.infer.model import Model
+from clearhead.model.cache import Cache
+from clearhead.model.kernels import Context
+from clearhead.model.layout import pack
+from clearhead.model.transformer import Transformer
+from clearhead.settings import Generating, made
+from clearhead.text.stream import Stream
+
+End = Literal["end", "stop", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of an answer. `log_probability` is the model's own, before penalties and temperature, in
+    nats; `end` says, of the last token, why it is the last: an end token, a stop string, or the length."""
+
+    text: int  # which prompt
+    sample: int  # which of its answers
+    id: int
+    piece: str  # text that is certain by now; put together, the answer
+    log_probability: float
+    end: End | None = None
+
+
+@dataclass(eq=False)
+class Lane:
+    """An answer that is being made."""
+
+    text: int
+    sample: int
+    ids: list[int]  # the prompt's and the answer's
+    prompt: int  # how many are the prompt's
+    settings: Generating
+    chance: random.Random
+    stream: Stream
+    ended: End | None = field(default=None)
+
+    guessed: list[int] = field(default_factory=list)
+
+    @property
+    def new(self) -> int:
+        """Tokens of the answer so far."""
+        return len(self.ids) - self.prompt
+
+    def guess(self, limit: int | None) -> list[int]:
+        """What may come next: what came after the last two tokens where they stood before (Saxena 2023).
+        Guesses are checked, never trusted; fewer near the answer's end, so that no position is missing."""
+        most = min(self.settings.lookup, self.settings.max_new_tokens - self.new - 1)
+        most = most if limit is None else min(most, limit - len(self.ids))
+        self.guessed = follow_up(self.ids, most=most) if most > 0 else []
+        return self.guessed
+
+
+def tokens(
+    model: Model, prompts: Sequence[Sequence[int]], *, settings: Generating | Sequence[Generating]
+) -> Iterator[Token]:
+    """The tokens of the answers to prompts of ids, as they come; `settings` of all, or of each prompt
+    (`batch_texts` and `exact` are those of the first).
+
+    Raises `SettingError` for a model without a language head, `DataError` for a prompt that is empty or fills
+    the model's positions.
+    """
+    refuse_silent(model)
+    network = model.loaded.network
+    for index, prompt in enumerate(prompts):
+        check_prompt(prompt, index=index, limit=network.config.limit)
+    each = [settings] * len(prompts) if isinstance(settings, Generating) else list(settings)
+    waiting = [(text, sample) for text, own in enumerate(each) for sample in range(own.samples)][::-1]
+    cache, active = Cache(network.config), list[Lane]()
+    rows = max((own.rows for own in each), default=1)
+    while waiting or active:
+        free = each[0].batch_texts - len(active)
+        come = [
+            begin(model, prompts[text], text=text, sample=sample, settings=each[text])
+            for text, sample in (waiting.pop() for _ in range(min(free, len(waiting))))
+        ]
+        with torch.inference_mode():
+            logits = []
+            if active:
+                pieces = [[lane.ids[-1], *lane.guess(network.config.limit)] for lane in active]
+                logits += step(
+                    network, cache, pieces=pieces, wanted=[len(piece) for piece in pieces], multiple=rows
+                )
+            if come:
+                newer, pieces = Cache(network.config, len(come)), [lane.ids for lane in come]
+                logits += step(network, newer, pieces=pieces, wanted=[1] * len(come), multiple=rows)
+                cache.texts += newer.texts
+            active += come
+            found = [advance(model, lane, logits=row) for lane, row in zip(active, logits, strict=True)]
+        for came in found:
+            yield from came
+        # A guess that was wrong, and what came after it, is taken back.
+        cache.forget([len(row) - len(came) for row, came in zip(logits, found, strict=True)])
+        stay = [place for place, lane in enumerate(active) if lane.ended is None]
+        if len(stay) < len(active):
+            cache.keep(stay)
+            active = [active[place] for place in stay]
+
+
+def follow_up(ids: Sequence[int], *, most: int) -> list[int]:
+    """The tokens that followed the last two where these stood last before."""
+    tail = tuple(ids[-2:])
+    for start in range(len(ids) - 3, -1, -1):
+        if (ids[start], ids[start + 1]) == tail:
+            return list(ids[start + 2 : start + 2 + most])
+    return []
+
+
+def refuse_silent(model: Model) -> None:
+    """Refuse a model that cannot say what comes next."""
+    if not model.config.language_head:
+        raise SettingError(f"{model.name} has no language head, so it cannot generate")
+
+
+def check_prompt(prompt: Sequence[int], *, index: int, limit: int | None) -> None:
+    """Refuse a prompt from which no token can follow."""
+    if not prompt:
+        raise DataError(f"prompt {index} is empty: a model goes on from at least one token")
+    if limit is not None and len(prompt) >= limit:
+        raise DataError(
+            f"prompt {index} has {len(prompt)} tokens, and the model has {limit} positions, "
+            "the answer included; shorten the prompt"
+        )
+
+
+def begin(model: Model, prompt: Sequence[int], *, text: int, sample: int, settings: Generating) -> Lane:
+    """An answer of which nothing is there yet."""
+    chance = stream_of(settings.seed, prompt, sample=sample)
+    stream = Stream(model.tokenizer, settings.stop or ())
+    return Lane(text, sample, list(prompt), len(prompt), settings, chance, stream)
+
+
+def step(
+    network: Transformer, cache: Cache, *, pieces: list[list[int]], wanted: list[int], multiple: int
+) -> list[Tensor]:
+    """The pieces into the cache; of each the logits after its last `wanted` tokens, `[wanted, vocab]`."""
+    batch = pack(pieces, past=cache.lengths, multiple=multiple)
+    stream = network(batch, Context.of(batch.layout, cache=cache))
+    ends = [(span.stop, count) for span, count in zip(batch.layout.slices, wanted, strict=True)]
+    places = torch.tensor([place for stop, count in ends for place in range(stop - count, stop)])
+    rows = torch.nn.functional.pad(stream[places], (0, 0, 0, -len(places) % multiple))
+    return list(network.next_logits(rows)[: len(places)].float().split(wanted))
+
+
+def advance(model: Model, lane: Lane, *, logits: Tensor) -> list[Token]:
+    """Choose the next token of one answer from the first row of logits; as long as it is the one that was
+    guessed, the next from the next row."""
+    guessed, made = lane.guessed, list[Token]()
+    for row in logits:
+        made.append(chosen_token(model, lane, logits=row))
+        if lane.ended or len(made) > len(guessed) or guessed[len(made) - 1] != made[-1].id:
+            break
+    lane.guessed = []
+    return made
+
+
+def chosen_token(model: Model, lane: Lane, *, logits: Tensor) -> Token:
+    """One more token of an answer, and whether it is the last."""
+    ends, limit = model.loaded.ends, model.config.limit
+    scores = ruled(logits, lane.ids, new=lane.new, ends=ends, settings=lane.settings)
+    id = chosen(scores, lane.settings, chance=lane.chance)
+    sure = float(logits[id] - logits.logsumexp(-1))
+    lane.ids.append(id)
+    piece = lane.stream.push(id)
+    if id in ends:
+        lane.ended = "end"
+    elif lane.stream.stopped is not None:
+        lane.ended = "stop"
+    elif lane.new >= lane.settings.max_new_tokens or len(lane.ids) == limit:
+        lane.ended = "length"
+    if lane.ended and lane.ended != "stop":
+        piece += lane.stream.close()
+    return Token(lane.text, lane.sample, id, piece, sure, lane.ended)
+
+
+def generate(model: Model, prompts: Sequence[str], **settings: object) -> Iterator[tuple[int, str]]:
+    """Go on with texts: (index of the prompt, piece of its answer), as the pieces come.
+
+    Greedy unless `temperature` is above 0; options as `clearhead generate --help` lists them.
+    """
+    asked: Generating = made(Generating, settings)
+    if asked.samples > 1:
+        raise SettingError(
+            "samples gives several answers to a prompt; clearhead.infer.generate.tokens tells them apart"
+        )
+    ids = [list(encoding.ids) for encoding in model.tokenizer.encode(list(prompts))]
+    for token in tokens(model, ids, settings=asked):
+        if token.piece:
+            yield token.text, token.piece

@@ -1,0 +1,88 @@
+"""How a language model's text is chosen, token by token, and where it ends."""
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from clearhead.errors import SettingError
+from clearhead.settings.options import at_least, flag, option
+
+SAMPLING = ("top_k", "top_p", "min_p")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generating:
+    """Greedy unless `temperature` is above 0."""
+
+    max_new_tokens: int = option(64, "most tokens of an answer")
+    min_new_tokens: int = option(0, "tokens before which an answer does not end by itself")
+    temperature: float = option(0.0, "0: always the most likely token; above: sampled, 1 as the model says")
+    top_k: int | None = option(None, "sample among so many most likely tokens")
+    top_p: float | None = option(None, "sample among the most likely tokens that share this probability")
+    min_p: float | None = option(None, "sample among tokens at least so likely, as a share of the likeliest")
+    repetition_penalty: float = option(1.0, "above 1: tokens that are there already become less likely")
+    no_repeat_ngram_size: int = option(0, "no sequence of so many tokens comes twice; 0: any may")
+    samples: int = option(1, "answers to each prompt; greedy gives one, beams at most as many as they are")
+    beams: int = option(1, "above 1: beam search, the answers kept at a time")
+    length_penalty: float = option(1.0, "beams: the power of its length that an answer's score is divided by")
+    early_stopping: Annotated[bool, Parameter(negative="")] = option(
+        False, "beams: end as soon as there are enough answers, though a better one may come"
+    )
+    stop: Annotated[list[str] | None, Parameter(negative="", allow_leading_hyphen=True)] = option(
+        None, "end an answer before this string; may be given several times"
+    )
+    seed: int = option(0, "the same seed, prompt and settings give the same answer, in any company")
+    batch_texts: int = option(16, "answers worked on at a time; they do not depend on it")
+    lookup: int = option(
+        0, "greedy: guess so many tokens from what stands before, check them in one step; the answer stays"
+    )
+    exact: Annotated[bool, Parameter(negative="")] = option(
+        False,
+        "compute at least 8 rows a step, so that log-probabilities keep their bits in any company",
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("max_new_tokens", "samples", "batch_texts", "beams"):
+            at_least(name, getattr(self, name), least=1)
+        for name in ("min_new_tokens", "no_repeat_ngram_size", "seed", "temperature", "lookup"):
+            at_least(name, getattr(self, name), least=0)
+        if self.min_new_tokens > self.max_new_tokens:
+            raise SettingError(
+                f"--min-new-tokens {self.min_new_tokens} is more than --max-new-tokens {self.max_new_tokens}"
+            )
+        if not 0 < self.repetition_penalty < 2**63:
+            raise SettingError(
+                f"--repetition-penalty {self.repetition_penalty} must be above 0 (1 changes nothing)"
+            )
+        if self.top_k is not None:
+            at_least("top_k", self.top_k, least=1)
+        for name in ("top_p", "min_p"):
+            value = getattr(self, name)
+            if value is not None and not (isfinite(value) and 0 < value <= 1):
+                raise SettingError(f"{flag(name)} {value} must be above 0 and at most 1")
+        for name in SAMPLING:
+            if self.temperature == 0 and getattr(self, name) is not None:
+                raise SettingError(f"{flag(name)} is for sampling; give --temperature above 0 too")
+        if self.beams > 1 and (self.temperature or self.stop):
+            given = "--temperature" if self.temperature else "--stop"
+            raise SettingError(f"--beams searches for the most likely answer; {given} does not go with it")
+        if self.samples > self.beams > 1:
+            raise SettingError(f"--samples {self.samples} is more than --beams {self.beams}")
+        if self.beams == 1 and (self.length_penalty != 1 or self.early_stopping):
+            given = "--early-stopping" if self.early_stopping else "--length-penalty"
+            raise SettingError(f"{given} is for beam search; give --beams above 1 too")
+        if not isfinite(self.length_penalty):
+            raise SettingError(f"--length-penalty {self.length_penalty} must be a number")
+        if self.temperature == 0 and self.beams == 1 and self.samples > 1:
+            raise SettingError("--samples of a greedy answer are all alike; give --temperature above 0 too")
+        if self.lookup and (self.temperature or self.beams > 1):
+            raise SettingError("--lookup is for greedy answers; leave --temperature and --beams out")
+        if any(not text for text in self.stop or []):
+            raise SettingError("--stop is empty; give the string that ends an answer")
+
+    @property
+    def rows(self) -> int:
+        """What the rows of a step are rounded up to."""
+        return 8 if self.exact or self.lookup else 1

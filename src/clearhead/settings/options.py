@@ -1,0 +1,89 @@
+"""What one option is: its default, what it does, what it takes; and settings from keyword arguments."""
+
+from dataclasses import MISSING, field, fields
+from functools import cache
+from os import PathLike
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from clearhead.errors import SettingError
+
+hints_of = cache(get_type_hints)  # half a millisecond, asked for in each call of predict
+# What an option of a type takes, in words and in Python.
+TYPES = {bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
+TAKEN = {bool: bool, int: int, float: int | float, str: str}
+
+
+def option(default: Any, help: str) -> Any:
+    """One option: its default and what it does, said once."""
+    return field(default=default, metadata={"help": help})
+
+
+def required(help: str) -> Any:
+    """An option without a default."""
+    return field(metadata={"help": help})
+
+
+def flag(name: str) -> str:
+    """The flag of an option."""
+    return f"--{name.replace('_', '-')}"
+
+
+def at_least(name: str, value: float, *, least: float) -> None:
+    """Refuse a number that is too small, by the name of its flag."""
+    if not least <= value < 2**63:
+        raise SettingError(f"{flag(name)} {value} must be at least {least}")
+
+
+def check_choices(settings: Any) -> None:
+    """Refuse a value outside a Literal, which Python callers could pass."""
+    hints = hints_of(settings.__class__)
+    for item in fields(settings):
+        choices = [
+            value for kind in (hints[item.name], *get_args(hints[item.name])) for value in _literals(kind)
+        ]
+        value = getattr(settings, item.name)
+        if choices and value is not None and value not in choices:
+            raise SettingError(f"{flag(item.name)} {value!r} is not one of {', '.join(choices)}")
+
+
+def _literals(kind: Any) -> tuple[str, ...]:
+    return get_args(kind) if getattr(kind, "__origin__", None) is Literal else ()
+
+
+def made(kind: type, values: dict[str, Any]) -> Any:
+    """Settings from keyword arguments; an unknown name is refused with the nearest known one."""
+    from difflib import get_close_matches
+
+    known = [item.name for item in fields(kind)]
+    for name in values:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
+            raise SettingError(f"unknown option {name!r}{hint}")
+    for item in fields(kind):
+        if item.default is MISSING and item.name not in values:
+            raise SettingError(f"the option {item.name!r} is missing: {item.metadata['help']}")
+    hints = hints_of(kind)
+    given = [item for item in fields(kind) if item.name in values]
+    return kind(**{item.name: fitted(item, values[item.name], hint=hints[item.name]) for item in given})
+
+
+def fitted(item: Any, value: Any, *, hint: Any) -> Any:
+    """A value that a Python caller gave for an option, as the option's type: a path is a string, and a number
+    of NumPy or torch is a number. SettingError for what is of another type."""
+    kinds = [one for one in (hint, *get_args(hint)) if one in TYPES or get_origin(one) is list] or [str]
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        value = value.item()
+    if isinstance(value, PathLike):
+        value = str(value)
+    if kinds[0] not in TYPES:
+        if isinstance(value, list | tuple) and all(isinstance(one, str | PathLike) for one in value):
+            return [str(one) for one in value]
+    elif isinstance(value, TAKEN[kinds[0]]) and (bool in kinds or not isinstance(value, bool)):
+        return value
+    if value is None and type(None) in get_args(hint):
+        return value
+    said = f"{item.name}={value!r}"
+    said = said if len(said) <= 60 else f"{said[:60]}…"
+    needed = TYPES.get(kinds[0], "a list of strings")
+    raise SettingError(f"{' '.join(said.split())} is not {needed} ({item.metadata['help']})")

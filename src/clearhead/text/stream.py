@@ -1,0 +1,63 @@
+"""Ids to text while they come: no half character is ever shown, and nothing of a stop string."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from clearhead.text.tokenizer import Tokenizer
+
+HALF = "\ufffd"  # what a decoder gives for bytes that are no whole character (yet)
+MOST = 8  # ids whose text may still be waiting; no character has more bytes than 4
+
+
+@dataclass(eq=False)
+class Stream:
+    """The text of one answer. Pieces put together are `tokenizer.decode` of all ids, up to the first stop.
+
+    `stopped` is the stop string that ended it.
+    """
+
+    tokenizer: Tokenizer
+    stops: Sequence[str] = ()
+    stopped: str | None = None
+    ids: list[int] = field(default_factory=list)
+    shown: int = 0  # ids whose text has been decoded for good
+    held: str = ""  # decoded, but perhaps the beginning of a stop string
+
+    def push(self, id: int) -> str:
+        """The text that is certain once this id has come."""
+        self.ids.append(id)
+        return self._release(self._decoded(final=False), final=False)
+
+    def close(self) -> str:
+        """What was still held back, once no id comes any more."""
+        return self._release(self._decoded(final=True), final=True)
+
+    def _decoded(self, *, final: bool) -> str:
+        """New whole characters. Decoders look at what stands before, so a few ids go along each time."""
+        start = max(0, self.shown - MOST)
+        before = self.tokenizer.decode(self.ids[start : self.shown])
+        after = self.tokenizer.decode(self.ids[start:])
+        new = after[len(before) :]
+        if not final and new.endswith(HALF) and len(self.ids) - self.shown < MOST:
+            return ""
+        self.shown = len(self.ids)
+        return new
+
+    def _release(self, new: str, *, final: bool) -> str:
+        if self.stopped is not None:
+            return ""
+        text = self.held + new
+        found = [(place, stop) for stop in self.stops if (place := text.find(stop)) >= 0]
+        if found:
+            place, self.stopped = min(found)
+            self.held = ""
+            return text[:place]
+        keep = 0 if final else max((begun(text, stop) for stop in self.stops), default=0)
+        self.held = text[len(text) - keep :]
+        return text[: len(text) - keep]
+
+
+def begun(text: str, stop: str) -> int:
+    """How many characters at the end of a text are the beginning of a stop string."""
+    most = min(len(text), len(stop) - 1)
+    return next((count for count in range(most, 0, -1) if text.endswith(stop[:count])), 0)

@@ -1,0 +1,78 @@
+"""The commands generate and chat, as they are typed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import clearhead as ch
+from decoders import tiny_folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tiny_folder(tmp_path_factory.mktemp("llama"), "llama", wide=True)
+    (place / "chat_template.jinja").write_text(
+        "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} . {% endfor %}"
+    )
+    return place
+
+
+def run(*words, given=""):
+    command = [sys.executable, "-m", "clearhead", *map(str, words)]
+    return subprocess.run(command, input=given, capture_output=True, text=True)
+
+
+def test_generate_prints_one_object_for_each_answer(folder):
+    done = run("generate", folder, "good bread", "--max-new-tokens", 5)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    said = json.loads(line)
+    assert said["prompt"] == "good bread" and said["tokens"] <= 5 and said["end"] in ("end", "length")
+    assert said["log_probability"] < 0
+    pieces = [piece for _, piece in ch.generate(ch.load(folder), ["good bread"], max_new_tokens=5)]
+    assert said["text"] == "".join(pieces)
+
+
+def test_a_prompt_is_read_from_standard_input(folder):
+    typed = json.loads(run("generate", folder, "good bread", "--max-new-tokens", 3).stdout)
+    piped = json.loads(run("generate", folder, "--max-new-tokens", 3, given="good bread").stdout)
+    assert typed == piped
+
+
+def test_samples_and_beams_are_told_one_by_one(folder):
+    sampled = run("generate", folder, "good", "--temperature", 1, "--samples", 3, "--max-new-tokens", 4)
+    assert [json.loads(line)["sample"] for line in sampled.stdout.splitlines()] == sorted(
+        json.loads(line)["sample"] for line in sampled.stdout.splitlines()
+    ) or len(sampled.stdout.splitlines()) == 3
+    beams = run("generate", folder, "good", "--beams", 3, "--samples", 2, "--max-new-tokens", 4)
+    assert beams.returncode == 0, beams.stderr
+    found = [json.loads(line) for line in beams.stdout.splitlines()]
+    assert len(found) == 2 and found[0]["score"] >= found[1]["score"]
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--top-k", 3], "--top-k is for sampling; give --temperature above 0 too"),
+        (["--max-new-tokens", 0], "--max-new-tokens 0 must be at least 1"),
+        (["--repetition-penalty", -1], "--repetition-penalty -1.0 must be above 0"),
+    ],
+)
+def test_options_that_cannot_work_are_refused_in_one_line(folder, words, named):
+    done = run("generate", folder, "good", *words)
+    assert done.returncode == 2 and named in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_chat_answers_line_by_line_and_resets(folder):
+    done = run("chat", folder, "--max-new-tokens", 4, given="good bread\n/reset\ngood bread\n")
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == second
+    assert "a new conversation" in done.stderr
+
+
+def test_a_model_without_a_template_cannot_chat(tmp_path):
+    done = run("chat", tiny_folder(tmp_path, "gpt2"), given="hello\n")
+    assert done.returncode == 2 and "no chat template" in done.stderr and done.stderr.count("\n") == 1

@@ -1,0 +1,141 @@
+"""A conversation laid out by the model's template: the published ids, and what people write stays text."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clearhead.errors import DataError, FolderError
+from clearhead.text.chat import conversation, rendered
+from clearhead.text.tokenizer import Tokenizer
+from clearhead.text.train import train_tokenizer
+
+CHATML = (
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
+    "{{ '<|im_start|>system\nYou help.<|im_end|>\n' }}{% endif %}"
+    "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+TRIMMED = CHATML.replace("message['content']", "message['content'] | trim")
+CONTROLS = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
+words = st.sampled_from([*CONTROLS, "<|", "hello", " there ", "\n", "é🙂", "user", "", "im_end|>"])
+contents = st.lists(words, max_size=5).map("".join)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("chat")
+    train_tokenizer(["hello there user assistant system You help."] * 9, vocab=330).write(place)
+    rules = json.loads((place / "tokenizer.json").read_text())
+    start = max(rules["model"]["vocab"].values()) + 1
+    known = [token["content"] for token in rules["added_tokens"]]
+    fresh = [token for token in CONTROLS if token not in known]
+    start = max(start, *(token["id"] + 1 for token in rules["added_tokens"]), start)
+    rules["added_tokens"] += [
+        {"id": start + place, "content": token, "special": True, "single_word": False, "lstrip": False,
+         "rstrip": False, "normalized": False}
+        for place, token in enumerate(fresh)
+    ]  # fmt: skip
+    (place / "tokenizer.json").write_text(json.dumps(rules))
+    return place
+
+
+def with_template(folder, template):
+    (folder / "chat_template.jinja").write_text(template)
+    return Tokenizer.read(folder)
+
+
+def talk(*contents):
+    roles = ("user", "assistant")
+    return [{"role": roles[place % 2], "content": content} for place, content in enumerate(contents)]
+
+
+@pytest.mark.parametrize("template", [CHATML, TRIMMED], ids=["as it is", "trimmed"])
+def test_ids_are_those_of_the_published_code_where_nobody_writes_control_tokens(folder, template):
+    from transformers import AutoTokenizer
+
+    tokenizer = with_template(folder, template)
+    published = AutoTokenizer.from_pretrained(folder)
+    for messages in (
+        talk("hello"),
+        talk("  hello\n", "there 🙂", "user\n\nassistant"),
+        [{"role": "system", "content": "You help."}, *talk("é")],
+    ):
+        for reply in (True, False):
+            right = published.apply_chat_template(messages, add_generation_prompt=reply)
+            right = right["input_ids"] if hasattr(right, "keys") else right
+            assert conversation(tokenizer, messages, reply=reply) == list(right)
+
+
+@settings(deadline=None, max_examples=60)
+@given(said=st.lists(contents, min_size=1, max_size=4))
+def test_what_people_write_is_never_a_control_token(folder, said):
+    for template in (CHATML, TRIMMED):
+        tokenizer = with_template(folder, template)
+        messages = talk(*said)
+        ids = conversation(tokenizer, messages)
+        plain = conversation(tokenizer, talk(*("x" for _ in said)))
+        assert [id for id in ids if id in tokenizer.control_ids] == [
+            id for id in plain if id in tokenizer.control_ids
+        ]
+        assert tokenizer.decode(ids) == "".join(
+            part for part in rendered_without_controls(tokenizer, messages)
+        )
+
+
+def rendered_without_controls(tokenizer, messages):
+    """The template's words without its control tokens, the messages' whole."""
+    marked = [{**message, "content": f"\ue0f0{place}\ue0f1"} for place, message in enumerate(messages)]
+    written = rendered(tokenizer, marked)
+    for control in CONTROLS:
+        written = written.replace(control, "")
+    trim = "trim" in tokenizer.template
+    for place, message in enumerate(messages):
+        said = message["content"].strip() if trim else message["content"]
+        written = written.replace(f"\ue0f0{place}\ue0f1", said)
+    return written
+
+
+@pytest.mark.parametrize(
+    ("template", "named"),
+    [
+        ("{{ ''.__class__.__mro__ }}", "sandbox forbids"),
+        ("{{ messages.append(1) }}", "sandbox forbids"),
+        ("{% for x in %}", "cannot be used .TemplateSyntaxError"),
+        ("{{ messages[9]['content'].foo.bar }}", "cannot be used"),
+        ("{{ undefined_function() }}", "cannot be used"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "without end|cannot be used"),
+    ],
+)
+def test_a_template_that_cannot_be_used_is_refused_with_the_reason(folder, template, named):
+    with pytest.raises(FolderError, match=named):
+        conversation(with_template(folder, template), talk("hello"))
+
+
+def test_messages_that_the_template_or_the_form_refuses_are_named(folder):
+    strict = "{% if messages[0]['role'] != 'user' %}{{ raise_exception('a user begins') }}{% endif %}"
+    with pytest.raises(DataError, match="refuses these messages: a user begins"):
+        conversation(with_template(folder, strict + CHATML), [{"role": "system", "content": "x"}])
+    tokenizer = with_template(folder, CHATML)
+    with pytest.raises(DataError, match="no message"):
+        conversation(tokenizer, [])
+    with pytest.raises(DataError, match="message 1 has role 'bot'"):
+        conversation(tokenizer, [*talk("a"), {"role": "bot", "content": "b"}])
+    with pytest.raises(DataError, match="message 0 has no content"):
+        conversation(tokenizer, [{"role": "user"}])
+    cutting = with_template(folder, CHATML.replace("message['content']", "message['content'][:3]"))
+    with pytest.raises(DataError, match="rewrites messages"):
+        conversation(cutting, talk("hello"))
+
+
+def test_a_model_without_a_template_says_so(folder):
+    (folder / "chat_template.jinja").unlink(missing_ok=True)
+    with pytest.raises(FolderError, match="no chat template"):
+        conversation(Tokenizer.read(folder), talk("hello"))
+
+
+def test_the_template_is_kept_when_the_tokenizer_is_written(folder, tmp_path):
+    tokenizer = with_template(folder, CHATML)
+    tokenizer.write(tmp_path)
+    assert Tokenizer.read(tmp_path).template == CHATML

@@ -1,0 +1,49 @@
+"""Text while it comes: whole characters only, and nothing of a stop string."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from text_folders import published_folders
+
+from clearhead.text.stream import HALF, Stream
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory):
+    from clearhead.text.tokenizer import Tokenizer
+
+    folders = published_folders(tmp_path_factory.mktemp("folders"))
+    return {name: Tokenizer.read(folder) for name, folder in folders.items()}
+
+
+texts = st.text(max_size=30) | st.sampled_from(
+    ["🙂🙃 naïve", "東京 мир", "e\u0301 ﬁ", "👩\u200d👧 a", "  two  spaces \n"]
+)
+
+
+@settings(deadline=None)
+@given(text=texts, stops=st.lists(st.text(min_size=1, max_size=3), max_size=2), data=st.data())
+def test_pieces_are_the_text_up_to_the_first_stop(tokenizers, text, stops, data):
+    tokenizer = tokenizers[data.draw(st.sampled_from(sorted(tokenizers)))]
+    ids = tokenizer.encode([text])[0].ids
+    whole = tokenizer.decode(ids)
+    stream = Stream(tokenizer, stops)
+    pieces = []
+    for id in ids:
+        pieces.append(stream.push(id))
+        if stream.stopped is not None:
+            break
+    pieces.append(stream.close())
+    places = [whole.find(stop) for stop in stops if stop in whole]
+    assert "".join(pieces) == (whole[: min(places)] if places else whole)
+    assert (stream.stopped is not None) == bool(places)
+
+
+@settings(deadline=None)
+@given(text=texts)
+def test_no_half_character_is_shown(tokenizers, text):
+    for tokenizer in tokenizers.values():
+        if not tokenizer.lossless or HALF in text:
+            continue
+        stream = Stream(tokenizer)
+        assert not any(HALF in stream.push(id) for id in tokenizer.encode([text])[0].ids)
