@@ -15,7 +15,7 @@ from decoders import NAMES, tiny_folder
 
 AHEAD = "no token sees what comes later"
 CACHED = "computed in cached steps, a text is the same as at once (float32)"
-GREEDY = "greedy answers do not depend on their company"
+GREEDY = "greedy answers and their log-probabilities keep every bit in any company"
 SEEDED = "a seed gives the same answer in any company and order"
 
 

@@ -64,11 +64,7 @@ class Search:
         cache = Cache(self.network.config, 1)
         pieces = [self.prompt]
         for length in range(1, self.most + 1):
-            logits = torch.cat(
-                step(
-                    self.network, cache, pieces=pieces, wanted=[1] * len(pieces), multiple=self.settings.rows
-                )
-            )
+            logits = torch.cat(step(self.network, cache, pieces=pieces, wanted=[1] * len(pieces)))
             parents = self.extend(logits, length=length)
             if length == self.most or not self.running or self.done(length):
                 break

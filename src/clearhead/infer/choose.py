@@ -42,9 +42,7 @@ def choose(model: Model, prompt: Sequence[int], *, options: Sequence[str]) -> li
     check_prompt([*prompt, *[0] * (longest - 1)] if prompt else [], index=0, limit=network.config.limit)
     with torch.inference_mode():
         cache = Cache(network.config, 1)
-        first = (
-            step(network, cache, pieces=[list(prompt)], wanted=[1], multiple=2)[0][0].double().log_softmax(-1)
-        )
+        first = step(network, cache, pieces=[list(prompt)], wanted=[1])[0][0].double().log_softmax(-1)
         cache.keep([0] * len(pieces))
         totals = [float(first[piece[0]]) for piece in pieces]
         later = [index for index, piece in enumerate(pieces) if len(piece) > 1]

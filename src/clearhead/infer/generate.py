@@ -18,6 +18,7 @@ from clearhead.infer.model import Model
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
+from clearhead.model.linear import STEADY
 from clearhead.model.transformer import Transformer
 from clearhead.settings import Generating, made
 from clearhead.text.stream import Stream
@@ -71,7 +72,7 @@ def tokens(
     model: Model, prompts: Sequence[Sequence[int]], *, settings: Generating | Sequence[Generating]
 ) -> Iterator[Token]:
     """The tokens of the answers to prompts of ids, as they come; `settings` of all, or of each prompt
-    (`batch_texts` and `exact` are those of the first).
+    (`batch_texts` is that of the first).
 
     Raises `SettingError` for a model without a language head, `DataError` for a prompt that is empty or fills
     the model's positions.
@@ -83,7 +84,6 @@ def tokens(
     each = [settings] * len(prompts) if isinstance(settings, Generating) else list(settings)
     waiting = [(text, sample) for text, own in enumerate(each) for sample in range(own.samples)][::-1]
     cache, active = Cache(network.config), list[Lane]()
-    rows = max((own.rows for own in each), default=1)
     while waiting or active:
         free = each[0].batch_texts - len(active)
         come = [
@@ -94,12 +94,10 @@ def tokens(
             logits = []
             if active:
                 pieces = [[lane.ids[-1], *lane.guess(network.config.limit)] for lane in active]
-                logits += step(
-                    network, cache, pieces=pieces, wanted=[len(piece) for piece in pieces], multiple=rows
-                )
+                logits += step(network, cache, pieces=pieces, wanted=[len(piece) for piece in pieces])
             if come:
                 newer, pieces = Cache(network.config, len(come)), [lane.ids for lane in come]
-                logits += step(network, newer, pieces=pieces, wanted=[1] * len(come), multiple=rows)
+                logits += step(network, newer, pieces=pieces, wanted=[1] * len(come))
                 cache.texts += newer.texts
             active += come
             found = [advance(model, lane, logits=row) for lane, row in zip(active, logits, strict=True)]
@@ -146,15 +144,13 @@ def begin(model: Model, prompt: Sequence[int], *, text: int, sample: int, settin
     return Lane(text, sample, list(prompt), len(prompt), settings, chance, stream)
 
 
-def step(
-    network: Transformer, cache: Cache, *, pieces: list[list[int]], wanted: list[int], multiple: int
-) -> list[Tensor]:
+def step(network: Transformer, cache: Cache, *, pieces: list[list[int]], wanted: list[int]) -> list[Tensor]:
     """The pieces into the cache; of each the logits after its last `wanted` tokens, `[wanted, vocab]`."""
-    batch = pack(pieces, past=cache.lengths, multiple=multiple)
+    batch = pack(pieces, past=cache.lengths, multiple=STEADY)
     stream = network(batch, Context.of(batch.layout, cache=cache))
     ends = [(span.stop, count) for span, count in zip(batch.layout.slices, wanted, strict=True)]
     places = torch.tensor([place for stop, count in ends for place in range(stop - count, stop)])
-    rows = torch.nn.functional.pad(stream[places], (0, 0, 0, -len(places) % multiple))
+    rows = torch.nn.functional.pad(stream[places], (0, 0, 0, -len(places) % STEADY))
     return list(network.next_logits(rows)[: len(places)].float().split(wanted))
 
 

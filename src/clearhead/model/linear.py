@@ -24,6 +24,7 @@ FUSED = {
     Activation.SILU: ("swish", ""),
 }
 NARROW = 64
+STEADY = 2 if ONEDNN else 8  # a multiple of rows at which a row's bits do not depend on how many there are
 QUICK = {torch.float32} | (
     {torch.bfloat16} if ONEDNN and torch.ops.mkldnn._is_mkldnn_bf16_supported() else set()
 )

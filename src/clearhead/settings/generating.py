@@ -38,10 +38,6 @@ class Generating:
     lookup: int = option(
         0, "greedy: guess so many tokens from what stands before, check them in one step; the answer stays"
     )
-    exact: Annotated[bool, Parameter(negative="")] = option(
-        False,
-        "compute at least 8 rows a step, so that log-probabilities keep their bits in any company",
-    )
 
     def __post_init__(self) -> None:
         for name in ("max_new_tokens", "samples", "batch_texts", "beams"):
@@ -81,8 +77,3 @@ class Generating:
             raise SettingError("--lookup is for greedy answers; leave --temperature and --beams out")
         if any(not text for text in self.stop or []):
             raise SettingError("--stop is empty; give the string that ends an answer")
-
-    @property
-    def rows(self) -> int:
-        """What the rows of a step are rounded up to."""
-        return 8 if self.exact or self.lookup else 1
