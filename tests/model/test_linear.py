@@ -1,9 +1,13 @@
 """Linear layers: the same numbers as torch's, gradients too, and the same bits in every company."""
 
+from itertools import product
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
+from torch.autograd import forward_ad
 from torch.nn import functional
 
 from clearhead.model import linear
@@ -83,3 +87,55 @@ def test_without_onednn_the_layer_computes_the_same(activation, monkeypatch):
         quick = layer(x)
         monkeypatch.setattr(linear, "ONEDNN", False)
         torch.testing.assert_close(quick, layer(x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("activation", [None, *Activation])
+@pytest.mark.parametrize("number", [torch.nan, torch.inf, -torch.inf])
+def test_what_is_no_number_stays_none(activation, number):
+    layer = layer_of(3, 2, bias=False, activation=activation)
+    with torch.no_grad():
+        layer.weight.fill_(1.0)
+        x = torch.tensor([[number, 0.0, 0.0], [1.0, 2.0, 3.0]])
+        quick = layer(x)
+    slow = functional.linear(x, layer.weight)
+    slow = activation_for(activation)(slow) if activation else slow
+    torch.testing.assert_close(quick, slow, equal_nan=True)
+    torch.testing.assert_close(layer(x).detach(), slow.detach(), equal_nan=True)
+
+
+@pytest.mark.parametrize("flags", list(product((False, True), repeat=3)))
+def test_whatever_needs_a_gradient_gets_the_right_one(flags):
+    layer = layer_of(5, 4, bias=True, activation=Activation.GELU)
+    exact = nn.Linear(5, 4)
+    exact.load_state_dict(layer.state_dict())
+    x, y = torch.randn(3, 5), None
+    y = x.clone()
+    pairs = [(x, y), (layer.weight, exact.weight), (layer.bias, exact.bias)]
+    for pair, flag in zip(pairs, flags, strict=True):
+        for part in pair:
+            part.requires_grad_(flag)
+    found, wanted = layer(x), functional.gelu(exact(y))
+    assert found.requires_grad == wanted.requires_grad == any(flags)
+    if any(flags):
+        found.sum().backward()
+        wanted.sum().backward()
+        for ours, theirs in pairs:
+            assert (ours.grad is None) == (theirs.grad is None)
+            if theirs.grad is not None:
+                torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_forward_derivatives_and_transforms_are_those_of_torch(trained):
+    layer = layer_of(5, 4, bias=True, activation=Activation.TANH).requires_grad_(trained)
+    x, way = torch.randn(3, 5), torch.randn(3, 5)
+
+    def plain(x):
+        return functional.linear(x, layer.weight, layer.bias).tanh()
+
+    torch.testing.assert_close(torch.func.jvp(layer, (x,), (way,)), torch.func.jvp(plain, (x,), (way,)))
+    torch.testing.assert_close(torch.func.jacrev(layer)(x), torch.func.jacrev(plain)(x))
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, way)
+        ours, theirs = (forward_ad.unpack_dual(model(dual)).tangent for model in (layer, plain))
+    torch.testing.assert_close(ours, theirs)

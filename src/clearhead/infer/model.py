@@ -96,7 +96,7 @@ class Model:
         if not self.task:
             raise self.unlabelled()
         network = self.loaded.network
-        found = torch.zeros(len(encodings), len(self.task.labels))
+        found = torch.zeros(len(encodings), len(self.task.labels), dtype=torch.float32)
         with torch.inference_mode():
             for members, batch in batches_of(encodings, batch_tokens):
                 found[members] = network.classify(batch).float()
@@ -113,13 +113,12 @@ class Model:
     ) -> Float[Tensor, "texts width"]:
         """One vector of the last block a text, in order."""
         encodings = self.encode(texts, long=long)
-        found = torch.zeros(len(encodings), self.config.width)
+        found = torch.zeros(len(encodings), self.config.width, dtype=torch.float32)
         with torch.inference_mode():
             for members, batch in batches_of(encodings, 2048):
                 context = Context.of(batch.layout)
-                found[members] = pool(
-                    self.loaded.network(batch, context), batch.layout, pooling=Pooling(pooling)
-                )
+                stream = self.loaded.network(batch, context)
+                found[members] = pool(stream, batch.layout, pooling=Pooling(pooling)).float()
         return found
 
     def save(self, folder: str | Path) -> None:

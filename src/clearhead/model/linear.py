@@ -10,14 +10,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.nn import functional
 
 from clearhead.model.config import Activation
 
 ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-# Names of an activation in oneDNN; what is not here is computed after the product.
+# Names of an activation in oneDNN. What is not here is computed after the product: its ReLU makes 0 of NaN.
 FUSED = {
-    Activation.RELU: ("relu", ""),
     Activation.GELU: ("gelu", "none"),
     Activation.GELU_TANH: ("gelu", "tanh"),
     Activation.TANH: ("tanh", ""),
@@ -90,14 +90,26 @@ def linear(
     x: Tensor, weight: Tensor, *, bias: Tensor | None = None, activation: Activation | None = None
 ) -> Tensor:
     """activation(x · weightᵀ + bias), `[rows, outputs]`: a row's bits are the same in every company."""
-    quick = ONEDNN and x.is_cpu and x.dtype == weight.dtype and x.dtype in QUICK
-    if not quick:
+    if (
+        not (ONEDNN and x.is_cpu and x.dtype == weight.dtype and x.dtype in QUICK and x.dim() == 2)
+        or differs()
+    ):
         made = padded(x, weight, bias=bias)
-    elif torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad):
+    elif torch.is_grad_enabled() and any(
+        part is not None and part.requires_grad for part in (x, weight, bias)
+    ):
         made = Product.apply(x, weight, bias)
-    else:
+    elif activation is None or activation in FUSED:
         return onednn(x, weight, bias=bias, activation=activation)
+    else:
+        made = onednn(x, weight, bias=bias)
     return activation_for(activation)(made) if activation else made
+
+
+def differs() -> bool:
+    """Whether something is going on that oneDNN's operation knows nothing of: torch.func, forward
+    derivatives."""
+    return bool(torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0)
 
 
 def padded(x: Tensor, weight: Tensor, *, bias: Tensor | None) -> Tensor:
@@ -107,7 +119,7 @@ def padded(x: Tensor, weight: Tensor, *, bias: Tensor | None) -> Tensor:
     depend on the number of rows (docs/decisions/0002); with 64 rows it does not.
     """
     rows = len(x)
-    if len(weight) >= NARROW or rows >= NARROW:
+    if len(weight) >= NARROW or rows >= NARROW or x.dim() != 2:
         return functional.linear(x, weight, bias)
     return functional.linear(functional.pad(x, (0, 0, 0, NARROW - rows)), weight, bias)[:rows]
 
@@ -144,7 +156,7 @@ class Dropout:
         Sixteen random bits decide for a number, four numbers a draw: a tenth of what `bernoulli_` costs. The
         rate is thereby rounded to a multiple of 1/65536, and the scale follows it.
         """
-        chances = round(self.rate_of(rate) * 65536)
+        chances = min(round(self.rate_of(rate) * 65536), 65535)
         if chances == 0:
             return x
         draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64)
