@@ -76,3 +76,16 @@ def test_chat_answers_line_by_line_and_resets(folder):
 def test_a_model_without_a_template_cannot_chat(tmp_path):
     done = run("chat", tiny_folder(tmp_path, "gpt2"), given="hello\n")
     assert done.returncode == 2 and "no chat template" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_closed_streams_and_texts_that_are_no_text_are_said_in_one_line(folder):
+    words = [sys.executable, "-m", "clearhead", "generate", str(folder)]
+    closed = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *words], capture_output=True, text=True)
+    assert closed.returncode in (0, 2) and closed.stderr.count("\n") <= 1, closed.stderr
+    words = [*words, "good", "--max-new-tokens", "2"]
+    deaf = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *words], capture_output=True, text=True)
+    assert deaf.returncode == 0 and not deaf.stderr
+    half = subprocess.run(
+        [sys.executable, "-m", "clearhead", "predict", str(folder), "--text", b"\xff"], capture_output=True
+    )
+    assert half.returncode == 2 and half.stderr.count(b"\n") == 1

@@ -42,6 +42,9 @@ for verb in VERBS:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with its status."""
     warnings.showwarning = show_warning
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by whoever called; nothing is read there, nobody reads
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     try:
         status = app(arguments)
     except CycloptsError as error:

@@ -145,6 +145,12 @@ def texts_as_rows(texts: list[str], settings: Asking) -> list[Any]:
         if getattr(settings, name) is not None:
             raise SettingError(f"{flag(name)} is for a file, and --text is given; leave one of them out")
     for number, text in enumerate(texts, 1):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"--text number {number} is not UTF-8 from character {error.start + 1} on; use UTF-8"
+            ) from error
         if settings.empty == "error" and not text.strip():
             raise DataError(
                 f"--text number {number} is empty; leave it out, or get an empty answer: --empty skip"
