@@ -318,10 +318,10 @@ def test_labels_without_names_are_numbered_as_published(tmp_path):
         ({"local_attention": None}, "local_attention=None cannot be used"),
         ({"classifier_dropout": 1.0}, "dropout of the head=1.0 must be at least 0 and below 1"),
         ({"classifier_dropout": "0.1"}, "dropout of the head='0.1' must be a number"),
-        ({"mlp_dropout": None}, "hidden_dropout=None must be a number"),
+        ({"mlp_dropout": None}, "mlp_dropout=None must be a number"),
         ({"hidden_activation": ["gelu"]}, r"hidden_activation=\['gelu'\] is not supported"),
         ({"architectures": 3}, "architectures=3 cannot be used"),
-        ({"quantization_config": {"bits": 4}}, "quantization_config=.* is not supported"),
+        ({"quantization_config": {"bits": 4}}, "quantization_config is not supported"),
         ({"num_hidden_layers": 100000, "layer_types": None}, "says 100000 blocks"),
     ],
 )

@@ -56,11 +56,11 @@ def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
     values = read_json(folder / CONFIG)
     family = family_of(values, folder / CONFIG)
     fields = Fields(values, str(folder / CONFIG))
+    refuse_packed(fields)
     said = fingerprint.read(folder, values) if opening.fingerprint else None
+    config = _facts(lambda: family.config(fields), fields)  # before gigabytes are read
     stored = read_tensors(folder, allow_bin=opening.allow_bin)
     names = {family.plain(name) for name in stored.tensors}
-    fields.require(quantization_config=None)
-    config = _facts(lambda: family.config(fields), fields)
     head = _facts(lambda: family.head(fields, names), fields)
     new_head = _facts(lambda: family.new_head(fields), fields)
     fields.warn_unread()
@@ -106,6 +106,17 @@ def end_ids(folder: Path, values: dict[str, Any], *, tokenizer: Tokenizer) -> tu
     return () if eos is None else (eos,)
 
 
+def refuse_packed(fields: Fields) -> None:
+    """Weights in few bits (GPTQ, AWQ, bitsandbytes, FP8) are no weights by name."""
+    packed = fields("quantization_config", None)
+    if packed is not None:
+        method = packed.get("quant_method") if isinstance(packed, dict) else packed
+        raise FolderError(
+            f"{fields.source}: quantization_config is not supported (quant_method {method!r}): the weights "
+            "are packed; take the model that they were made from"
+        )
+
+
 def refuse_pad(config: Config, tokenizer: Tokenizer, *, source: str) -> None:
     """Where positions are counted from the padding id on, the published code takes that id for no token."""
     pad = config.positions.offset - 1 if isinstance(config.positions, Learned) else -1
@@ -134,7 +145,7 @@ def _facts(read: Any, fields: Fields) -> Any:
     except FolderError:
         raise
     except ClearheadError as error:
-        raise FolderError(f"{fields.source}: {error}") from error
+        raise FolderError(f"{fields.source}: {fields.worded(str(error))}") from error
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
         value = fields.values.get(fields.last)
         raise FolderError(f"{fields.source}: {fields.last}={value!r} cannot be used ({error})") from error

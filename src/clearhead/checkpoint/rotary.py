@@ -1,6 +1,7 @@
 """Rotary positions in published configs: `rope_parameters`, and the fields that were before it."""
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from clearhead.checkpoint.translate import Fields
@@ -14,6 +15,7 @@ LLAMA3 = {
     "high_freq_factor": "high",
     "original_max_position_embeddings": "original",
 }
+KINDS = ("default", "linear", "llama3")
 KNOWN = {"rope_type", "type", "rope_theta", "partial_rotary_factor", *LLAMA3}
 WHY = {
     "dynamic": "the angles of a token would change with the length of its text",
@@ -30,37 +32,51 @@ def read_rotary(
         table = fields(name, None) or {}
         if not isinstance(table, Mapping):
             raise FolderError(f"{fields.source}: {name}={table!r} is no table of rotary parameters")
+        kind_of(table, fields)
         if unknown := sorted(set(table) - KNOWN):
-            raise FolderError(f"{fields.source}: {name} has {unknown[0]!r}, which is not supported")
+            raise FolderError(
+                f"{fields.source}: {name} has {unknown[0]!r}, which is not supported; "
+                "take it out if the model was trained without"
+            )
         stated |= table
-    turned = stated.get("partial_rotary_factor")
-    older = fields(share, portion) if share else 1.0
+    turned, older = stated.get("partial_rotary_factor"), fields(share or "partial_rotary_factor", portion)
     turned = older if turned is None else turned
-    if not share and turned != 1:
+    if share:
+        fields.require(partial_rotary_factor=turned)
+    elif turned not in (1, None):
         raise FolderError(f"{fields.source}: partial_rotary_factor={turned!r} is not supported, only 1.0")
-    given = fields(base, BASE)
-    return Rotary(
-        count, float(stated.get("rope_theta", given)), share=float(turned), scaling=scaling_of(stated, fields)
-    )
+    theta = stated.get("rope_theta", fields(base, BASE))
+    positive(base, theta, fields=fields)
+    if share and positive(share, turned, fields=fields) > 1:
+        raise FolderError(f"{fields.source}: {share}={turned} must be at most 1, a whole head")
+    fields.spelled |= {f"scaling.{ours}": name for name, ours in LLAMA3.items()} | {
+        "high": "high_freq_factor"
+    }
+    part = float(turned) if share else 1.0
+    return Rotary(count, float(theta), share=part, scaling=scaling_of(stated, fields))
+
+
+def kind_of(stated: Mapping[str, Any], fields: Fields) -> str:
+    """What kind of angles a table states; one that is not supported is refused with the reason."""
+    kind = stated.get("rope_type") or stated.get("type") or "default"
+    if not isinstance(kind, str) or kind not in KINDS:
+        why = f" ({WHY[kind]})" if isinstance(kind, str) and kind in WHY else ""
+        raise FolderError(
+            f"{fields.source}: rope_type={kind!r} is not supported{why}; supported: {', '.join(KINDS)}"
+        )
+    return kind
 
 
 def scaling_of(stated: Mapping[str, Any], fields: Fields) -> Scaling | None:
     """How the angles are slowed down so that longer texts fit."""
-    kind = stated.get("rope_type") or stated.get("type") or "default"
-    match kind:
-        case "default":
-            return None
+    match kind_of(stated, fields):
         case "linear":
             return LinearScaling(float(number(stated, "factor", fields=fields)))
         case "llama3":
             found = {ours: number(stated, name, fields=fields) for name, ours in LLAMA3.items()}
             return Llama3Scaling(**found)
         case _:
-            why = f" ({WHY[kind]})" if kind in WHY else ""
-            raise FolderError(
-                f"{fields.source}: rope_type={kind!r} is not supported{why}; "
-                "supported: default, linear, llama3"
-            )
+            return None
 
 
 def number(stated: Mapping[str, Any], name: str, *, fields: Fields) -> Any:
@@ -68,6 +84,13 @@ def number(stated: Mapping[str, Any], name: str, *, fields: Fields) -> Any:
     value = stated.get(name, fields(name, None) if name.startswith("original") else None)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise FolderError(f"{fields.source}: the rotary scaling needs {name}, a number; it has {value!r}")
+    return value
+
+
+def positive(name: str, value: Any, *, fields: Fields) -> float:
+    """A field's value, where it is a number above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < inf:
+        raise FolderError(f"{fields.source}: {name}={value!r} must be a number above 0")
     return value
 
 

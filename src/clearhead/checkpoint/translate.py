@@ -1,5 +1,6 @@
 """Config fields as two-way tables."""
 
+import re
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -10,12 +11,13 @@ from clearhead.model.config import Activation, Config, Head
 # Fields of published configs that change no number we compute.
 HARMLESS = frozenset(
     """
-    _name_or_path _num_labels add_cross_attention architectures bos_token_id cls_token_id directionality
-    dtype eos_token_id finetuning_task gradient_checkpointing id2label initializer_range
-    is_encoder_decoder label2id language model_type name_or_path num_labels output_attentions
-    output_hidden_states output_past pad_token_id pooler_fc_size pooler_num_attention_heads
-    pooler_num_fc_layers pooler_size_per_head pooler_type problem_type return_dict sep_token_id
-    tie_word_embeddings torch_dtype transformers_version use_cache
+    _attn_implementation_autoset _name_or_path _num_labels add_cross_attention architectures bos_token_id
+    cls_token_id directionality dtype eos_token_id finetuning_task gradient_checkpointing id2label
+    initializer_range is_encoder_decoder label2id language model_type name_or_path num_labels
+    output_attentions output_hidden_states output_past pad_token_id pooler_fc_size
+    pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type problem_type
+    return_dict sep_token_id tie_word_embeddings torch_dtype transformers.js_config transformers_version
+    use_cache
     """.split()
 )
 
@@ -40,16 +42,33 @@ class Fields:
         self.values, self.source = values, source
         self.seen: set[str] = set()
         self.last = ""  # the field that was asked for last, to name where facts do not fit
+        self.spelled: dict[str, str] = {}  # our facts: the fields that they are read from
 
     def __call__(self, name: str, default: Any = ...) -> Any:
         """A field's value; without a default it must be there."""
         self.seen.add(name)
         self.last = name
-        if name in self.values:
-            return self.values[name]
-        if default is ...:
-            raise FolderError(f"{self.source}: the field {name!r} is missing")
-        return default
+        if name not in self.values:
+            if default is ...:
+                raise FolderError(f"{self.source}: the field {name!r} is missing")
+            return default
+        value = self.values[name]
+        if isinstance(default, bool) and not isinstance(value, bool):
+            raise FolderError(f"{self.source}: {name}={value!r} must be true or false")
+        return value
+
+    def fact(self, fact: str, name: str, *, default: Any = ...) -> Any:
+        """A field's value that becomes one of our facts: messages about the fact then name the field."""
+        self.spelled[fact] = name
+        return self(name, default)
+
+    def worded(self, message: str) -> str:
+        """A message about facts, in the words of the fields that they were read from."""
+        if not self.spelled:
+            return message
+        facts = "|".join(map(re.escape, sorted(self.spelled, key=len, reverse=True)))
+        pattern = rf"(?<![\w.])({facts})(?![\w.])"
+        return re.sub(pattern, lambda found: self.spelled[found[0]], message)
 
     def choice(self, name: str, choices: Mapping[str, Any], *, default: Any = ...) -> Any:
         """A field whose value is one of a few names."""
@@ -62,7 +81,7 @@ class Fields:
     def require(self, **expected: Any) -> None:
         """Refuse any other value of fields that would change the arithmetic."""
         for name, value in expected.items():
-            if self(name, value) not in (value, None):
+            if self(name, None) not in (value, None):
                 raise FolderError(
                     f"{self.source}: {name}={self.values[name]!r} is not supported, only {value!r}"
                 )
@@ -83,7 +102,7 @@ Plain = Mapping[str, tuple[str, Any]]  # a published field: our fact, the publis
 
 def read_plain(fields: Fields, table: Plain) -> dict[str, Any]:
     """The facts that stand in a config as they are."""
-    return {fact: fields(name, default) for name, (fact, default) in table.items()}
+    return {fact: fields.fact(fact, name, default=default) for name, (fact, default) in table.items()}
 
 
 def write_plain(facts: Config | Head, table: Plain) -> dict[str, Any]:
@@ -133,6 +152,7 @@ def has_classifier(fields: Fields, names: set[str], *, marker: str, architecture
 
 def speaks(fields: Fields, *, speaker: str, body: str) -> bool:
     """Whether a decoder has its language head; any other head is refused by name."""
+    fields.require(add_cross_attention=False, is_encoder_decoder=False)
     stated = fields("architectures", None) or [speaker]
     if stated not in ([speaker], [body]):
         raise FolderError(

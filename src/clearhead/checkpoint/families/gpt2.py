@@ -1,5 +1,6 @@
 """GPT-2 (Radford et al. 2019) as published: a decoder with the norm before, learned positions, tied ends."""
 
+from dataclasses import replace
 from typing import Any
 
 from clearhead.checkpoint.family import Family, same, transposed
@@ -45,18 +46,19 @@ PLAIN = {
 def config(fields: Fields) -> Config:
     """Facts from GPT-2's fields."""
     fields.skip(*SKIPPED)
-    fields.require(scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False, add_cross_attention=False)
+    fields.require(scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False)
     plain = read_plain(fields, PLAIN)
-    hidden = fields("n_inner", None)
-    return Config(
+    hidden = fields.fact("hidden", "n_inner", default=None)
+    found = Config(
         **plain,
-        hidden=4 * plain["width"] if hidden is None else hidden,
-        positions=Learned(fields("n_positions", 1024)),
+        hidden=1 if hidden is None else hidden,
+        positions=Learned(fields.fact("positions", "n_positions", default=1024)),
         activation=fields.choice("activation_function", ACTIVATIONS, default="gelu_new"),
         norm_first=True,
         causal=True,
         language_head=speaks(fields, speaker=SPEAKER, body=BODY),
     )
+    return replace(found, hidden=4 * found.width) if hidden is None else found
 
 
 def head(fields: Fields, names: set[str]) -> Head | None:

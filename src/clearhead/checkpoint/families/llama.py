@@ -46,15 +46,16 @@ FIXED: dict[str, Any] = {"norm": Norm.RMS, "norm_first": True, "gated": True, "c
 
 def facts(fields: Fields, *, stem: str, kv_heads: int | None = None) -> dict[str, Any]:
     """What all families of this kind have in common; `kv_heads` is the published default."""
-    fields.skip("pretraining_tp")
+    fields.require(pretraining_tp=1)
     plain = read_plain(fields, PLAIN)
-    shared = fields("num_key_value_heads", kv_heads)
+    shared = fields.fact("kv_heads", "num_key_value_heads", default=kv_heads)
+    count = fields.fact("positions", "max_position_embeddings", default=2048)
     return (
         plain
         | FIXED
         | {
             "kv_heads": plain["heads"] if shared is None else shared,
-            "positions": read_rotary(fields, fields("max_position_embeddings", 2048)),
+            "positions": read_rotary(fields, count),
             "activation": fields.choice("hidden_act", ACTIVATIONS, default="silu"),
             "language_head": speaks(fields, speaker=f"{stem}ForCausalLM", body=f"{stem}Model"),
         }
@@ -63,10 +64,12 @@ def facts(fields: Fields, *, stem: str, kv_heads: int | None = None) -> dict[str
 
 def config(fields: Fields) -> Config:
     """Facts from Llama's fields."""
+    fields.skip("is_llama_config")
+    fields.require(rope_interleaved=False)
     attention = fields("attention_bias", False)
     return Config(
         **facts(fields, stem="Llama"),
-        head_width=fields("head_dim", None),
+        head_width=fields.fact("head_width", "head_dim", default=None),
         bias=fields("mlp_bias", False),
         qkv_bias=attention,
         output_bias=attention,
@@ -76,11 +79,13 @@ def config(fields: Fields) -> Config:
 def mistral_config(fields: Fields) -> Config:
     """Facts from Mistral's fields; the window counts the token itself."""
     window = fields("sliding_window", 4096)
-    if window is not None and window < 2:
-        raise FolderError(f"{fields.source}: sliding_window={window} must be at least 2, or null")
+    if window is not None and (isinstance(window, bool) or not isinstance(window, int) or window < 2):
+        raise FolderError(
+            f"{fields.source}: sliding_window={window!r} must be a whole number of at least 2, or null"
+        )
     return Config(
         **facts(fields, stem="Mistral", kv_heads=8),
-        head_width=fields("head_dim", None),
+        head_width=fields.fact("head_width", "head_dim", default=None),
         bias=False,
         qkv_bias=False,
         output_bias=False,

@@ -23,9 +23,10 @@ def refuse_windows(fields: Fields) -> None:
 def qwen2_config(fields: Fields) -> Config:
     """Facts from Qwen2's fields."""
     refuse_windows(fields)
-    common = facts(fields, stem="Qwen2", kv_heads=32)
-    fields.require(head_dim=common["width"] // common["heads"])
-    return Config(**common, bias=False, qkv_bias=True, output_bias=False)
+    fields.require(use_mrope=False)
+    found = Config(**facts(fields, stem="Qwen2", kv_heads=32), bias=False, qkv_bias=True, output_bias=False)
+    fields.require(head_dim=found.each_head)
+    return found
 
 
 def qwen3_config(fields: Fields) -> Config:
@@ -34,7 +35,7 @@ def qwen3_config(fields: Fields) -> Config:
     biases = fields("attention_bias", False)
     return Config(
         **facts(fields, stem="Qwen3", kv_heads=32),
-        head_width=fields("head_dim", 128),
+        head_width=fields.fact("head_width", "head_dim", default=128),
         bias=False,
         qkv_bias=biases,
         output_bias=biases,
