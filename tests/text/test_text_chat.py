@@ -124,9 +124,43 @@ def test_messages_that_the_template_or_the_form_refuses_are_named(folder):
         conversation(tokenizer, [*talk("a"), {"role": "bot", "content": "b"}])
     with pytest.raises(DataError, match="message 0 has no content"):
         conversation(tokenizer, [{"role": "user"}])
-    cutting = with_template(folder, CHATML.replace("message['content']", "message['content'][:3]"))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("lower", "<|IM_END|>"),
+        ("replace('~', '')", "<~|im_end|>"),
+        ("replace('x', '<') | replace('y', '>')", "x|im_end|y"),
+        ("reverse", ">|dne_mi|<"),
+    ],
+)
+def test_a_template_that_would_make_control_tokens_of_what_people_write_is_refused(folder, change, said):
+    tokenizer = with_template(folder, CHATML.replace("message['content']", f"message['content'] | {change}"))
     with pytest.raises(DataError, match="rewrites messages"):
-        conversation(cutting, talk("hello"))
+        conversation(tokenizer, talk(said))
+    conversation(tokenizer, talk("hello"))  # where nothing comes of it, nobody is refused
+
+
+THOUGHTS = CHATML.replace("message['content']", "message['content'].split('</think>')[-1].lstrip('\n')")
+
+
+def test_a_template_may_leave_out_a_part_of_a_message(folder):
+    tokenizer = with_template(folder, THOUGHTS)
+    thought = "<think>\nhello\n</think>\n\n"
+    for said in ("there", "there <|im_end|>", " there\n"):
+        with_thought = conversation(tokenizer, talk("hello", thought + said, "you"))
+        assert with_thought == conversation(tokenizer, talk("hello", said, "you"))
+
+
+def test_what_trainers_are_told_in_a_template_changes_nothing(folder):
+    marked = CHATML.replace("{{'<|im_start|>'", "{% generation %}{{'<|im_start|>'").replace(
+        "'\n'}}{% endfor %}", "'\n'}}{% endgeneration %}{% endfor %}"
+    )
+    assert "endgeneration" in marked
+    told = talk("hello", "there", "you")
+    right = conversation(with_template(folder, CHATML), told)
+    assert conversation(with_template(folder, marked), told) == right
 
 
 def test_a_model_without_a_template_says_so(folder):

@@ -6,12 +6,14 @@ is: `<|im_end|>` typed by a person gives the ids of its characters.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
+from typing import Any, ClassVar
 
 from jinja2 import Environment, TemplateError
 from jinja2.exceptions import SecurityError
+from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from clearhead.errors import DataError, FolderError
@@ -25,10 +27,21 @@ class Refusal(Exception):
     """What a template says of messages that it does not take."""
 
 
+class Generation(Extension):
+    """{% generation %}: templates tell trainers with it what a model is to learn; here it is as it stands."""
+
+    tags: ClassVar[set[str]] = {"generation"}
+
+    def parse(self, parser: Any) -> Any:
+        """The statements between the tag and its end."""
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
 def environment() -> Environment:
     """A sandbox with what published templates are written for."""
     made = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
     )
     made.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
     made.globals["raise_exception"] = refuse
@@ -68,50 +81,43 @@ def rendered(tokenizer: Tokenizer, messages: Messages, *, reply: bool = True) ->
 def conversation(tokenizer: Tokenizer, messages: Messages, *, reply: bool = True) -> list[int]:
     """The ids of a conversation. Control tokens come from the template alone."""
     check_messages(messages)
-    written = rendered(tokenizer, messages, reply=reply)
-    spoken = spans(tokenizer, messages, written=written, reply=reply)
-    names = sorted((tokenizer.name(id) for id in tokenizer.control_ids), key=len, reverse=True)
-    if not names:
-        return tokenizer.plain([written])[0]
     numbers = {tokenizer.name(id): id for id in tokenizer.control_ids}
-    controls = [
-        found
-        for found in re.finditer("|".join(map(re.escape, names)), written)
-        if not any(start < found.end() and found.start() < end for start, end in spoken)
-    ]
-    borders = [0, *(place for found in controls for place in found.span()), len(written)]
-    pieces = tokenizer.plain([written[start:end] for start, end in pairwise(borders)][::2])
-    ids = list(pieces[0])
-    for found, piece in zip(controls, pieces[1:], strict=True):
-        ids += [numbers[found.group()], *piece]
+    if not numbers:
+        return tokenizer.plain([rendered(tokenizer, messages, reply=reply)])[0]
+    controls = re.compile("|".join(map(re.escape, sorted(numbers, key=len, reverse=True))))
+    written, mark = told_apart(tokenizer, messages, controls=controls, reply=reply)
+    found = list(controls.finditer(written))
+    borders = [0, *(place for control in found for place in control.span()), len(written)]
+    pieces = [written[start:end].replace(mark, "") for start, end in pairwise(borders)][::2]
+    ids = tokenizer.plain(pieces[:1])[0]
+    for control, piece in zip(found, tokenizer.plain(pieces[1:], begins=False), strict=True):
+        ids += [numbers[control.group()], *piece]
     return ids
 
 
-def spans(tokenizer: Tokenizer, messages: Messages, *, written: str, reply: bool) -> list[tuple[int, int]]:
-    """Where in the written conversation each message's own words stand.
+def told_apart(
+    tokenizer: Tokenizer, messages: Messages, *, controls: re.Pattern[str], reply: bool
+) -> tuple[str, str]:
+    """The conversation with a mark between the letters of each control token that a person wrote; the mark.
 
-    Found by writing it again with a mark at both ends of each message; as they are, or without the white
-    space at their ends where the template takes that away.
+    A template may trim a message, or leave out a part of it (the thoughts of earlier answers). Where it
+    rewrites words otherwise, they could become control tokens. So it must write the same ones for messages
+    of the same lengths in which nobody says anything.
     """
-    first, last = marks("".join(message["content"] for message in messages) + written)
-    for strip in (str, str.strip):
-        marked = [{**message, "content": f"{first}{strip(message['content'])}{last}"} for message in messages]
-        again = rendered(tokenizer, marked, reply=reply)
-        if again.replace(first, "").replace(last, "") == written:
-            break
-    else:
+
+    def again(change: Callable[[str], str]) -> str:
+        changed = [{**message, "content": change(message["content"])} for message in messages]
+        return rendered(tokenizer, changed, reply=reply)
+
+    written = again(str)
+    mark, letter = marks("".join(message["content"] for message in messages) + written)
+    marked = again(lambda text: controls.sub(lambda found: mark.join(found[0]), text))
+    without = again(lambda text: re.sub(r"\S", letter, text))
+    if marked.replace(mark, "") != written or controls.findall(marked) != controls.findall(without):
         raise DataError(
             "the chat template rewrites messages, so that a person's words cannot be told from its own"
         )
-    found, opened, place = list[tuple[int, int]](), 0, 0
-    for letter in again:
-        if letter == first:
-            opened = place
-        elif letter == last:
-            found.append((opened, place))
-        else:
-            place += 1
-    return found
+    return marked, mark
 
 
 def marks(text: str) -> tuple[str, str]:

@@ -11,12 +11,13 @@ from tokenizers import Tokenizer as Core
 from clearhead.errors import FolderError
 from clearhead.text.encoding import Template
 from clearhead.text.facts import GROUPS, listed_tokens, role_names
-from clearhead.text.kinds import CLASSES, MODEL_TYPES, Kind
+from clearhead.text.kinds import CLASSES, LLAMA, MODEL_TYPES, Kind
 from clearhead.text.vocabulary import CONVERT, read_vocabulary
 
 Json = dict[str, Any]
 
 AS_IT_STANDS = "PreTrainedTokenizerFast"  # the published class that adds nothing to tokenizer.json
+FOLLOWED = ("mistral", "qwen2")  # whose published reader follows tokenizer.json, whatever LlamaTokenizer is
 OPTIONS = ("lstrip", "rstrip", "single_word", "normalized", "special")
 
 
@@ -33,7 +34,7 @@ def read_folder(folder: Path) -> tuple[Core, Json]:
     if rules is not None:
         core, rules = _read_rules(folder / "tokenizer.json", rules)
     config = _read_config(folder, rules or {})
-    kind, name = _kind(folder, config)
+    kind, name = _kind(folder, config, rules=rules)
     if core is None or rules is None:
         file, kind, core = read_vocabulary(folder, kind=kind, name=name)
         config = {**kind.defaults, **config}
@@ -108,12 +109,16 @@ def _check_config(path: Path, config: Json) -> None:
         )
 
 
-def _kind(folder: Path, config: Json) -> tuple[Kind | None, str | None]:
+def _kind(folder: Path, config: Json, *, rules: Json | None) -> tuple[Kind | None, str | None]:
     """How the folder's class builds a tokenizer, if we know, and what names the class."""
     model = _read_json(folder / "config.json") or {}
     name, model_type = config.get("tokenizer_class") or model.get("tokenizer_class"), model.get("model_type")
     if isinstance(name, str) and model_type != "modernbert":  # whose class is published wrongly
-        return CLASSES.get(name.removesuffix("Fast")), name.removesuffix("Fast")
+        name = name.removesuffix("Fast")
+        if name == LLAMA.defaults["tokenizer_class"] and rules:
+            bytes_in_it = '"ByteLevel"' in json.dumps([rules["pre_tokenizer"], rules["decoder"]])
+            return None if bytes_in_it or model_type in FOLLOWED else LLAMA, name
+        return CLASSES.get(name), name
     if isinstance(model_type, str):
         return MODEL_TYPES.get(model_type), f"model of type {model_type}"
     return None, None

@@ -6,7 +6,7 @@ or have the class's defaults; either counts more than what tokenizer.json says.
 
 import base64
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tokenizers import Tokenizer as Core
@@ -22,10 +22,11 @@ BERT_OPTIONS = {
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
-# Options of a step that must be on, as they are where a file does not name them.
-ON = ("clean_text", "use_regex", "split")
-# How converters write that sentencepiece takes several spaces for one; splitting at white space does it too.
-SPACES = {"Regex": " {2,}"}
+# Options that a step must have, as they are where a file does not name them. The pattern is how converters
+# write that sentencepiece takes several spaces for one; splitting at white space does it too.
+USUAL: Config = {"clean_text": True, "use_regex": True, "split": True, "pattern": {"Regex": " {2,}"}}
+# Options of the library's model that are off where a kind does not have them.
+OFF = ("continuing_subword_prefix", "end_of_word_suffix", "ignore_merges", "byte_fallback", "fuse_unk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +43,23 @@ class Kind:
     """The normalisers and pre-tokenizers that a tokenizer.json of this kind may state."""
     dress: Callable[..., None]
     """Put everything but the vocabulary into a core, from the configuration and tokenizer.json's content."""
+    usual: Config = field(default_factory=lambda: USUAL)
+    """Options that these steps have."""
+    options: Config = field(default_factory=dict)
+    """Options of the library's model."""
 
     def strange(self, rules: Config) -> str | None:
         """The part of tokenizer.json's content `rules` that `dress` would lose, if there is one."""
         for part in ("normalizer", "pre_tokenizer"):
             for step in steps_of(rules.get(part)):
-                on = all(step.get(option, True) for option in ON)
-                if step["type"] not in self.steps or not on or step.get("pattern", SPACES) != SPACES:
+                unlike = any(step.get(option, value) != value for option, value in self.usual.items())
+                if step["type"] not in self.steps or unlike:
                     return part
         model = rules["model"]
-        usual: Config = {}
-        if self.model is models.WordPiece:
-            usual = {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
-        for option, value in usual.items():
+        for option, value in self.options.items():
             if model.get(option, value) != value:
                 return option
-        other = (
-            "continuing_subword_prefix",
-            "end_of_word_suffix",
-            "ignore_merges",
-            "byte_fallback",
-            "fuse_unk",
-        )
-        return next((option for option in other if option not in usual and model.get(option)), None)
+        return next((option for option in OFF if option not in self.options and model.get(option)), None)
 
 
 def _bert(core: Core, config: Config, *, rules: Config) -> None:
@@ -84,7 +79,13 @@ def _gpt2(core: Core, config: Config, *, rules: Config) -> None:
     """Byte-level BPE (Radford et al. 2019), with nothing around a text unless the folder asks for it."""
     core.model.unk_token = None  # every byte is a token
     core.normalizer = None
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=config["add_prefix_space"], use_regex=True)
+    cut: Any = pre_tokenizers.ByteLevel(add_prefix_space=config["add_prefix_space"], use_regex=True)
+    for step in steps_of(rules.get("pre_tokenizer")):
+        if (
+            step["type"] == "Digits"
+        ):  # StarCoder, SmolLM: of their pre-tokenizer the class knows only the rest
+            cut = pre_tokenizers.Sequence([pre_tokenizers.Digits(step["individual_digits"]), cut])
+    core.pre_tokenizer = cut
     core.decoder = decoders.ByteLevel()
     if rules.get("post_processor") is None:
         asked = [role if config.get(f"add_{role}") else None for role in ("bos_token", "eos_token")]
@@ -128,6 +129,19 @@ def _sentencepiece(core: Core, config: Config, *, rules: Config) -> None:
     )
 
 
+def _llama(core: Core, config: Config, *, rules: Config) -> None:
+    """Pieces of the whole text, a ▁ for each space and one before it (Touvron et al. 2023).
+
+    `legacy` puts one behind every added token, too.
+    """
+    before = config["add_prefix_space"] is not False
+    scheme = ("always" if config["legacy"] else "first") if before else "never"
+    core.normalizer = None
+    core.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme, split=False)
+    steps: list[Any] = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    core.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)] if before else steps)
+
+
 def _token(core: Core, config: Config, *, role: str) -> tuple[str, int]:
     name = role_names(config)[role]
     id = core.token_to_id(name)
@@ -151,6 +165,7 @@ BERT = Kind(
     needed=("unk_token", "cls_token", "sep_token"),
     steps=frozenset({"BertNormalizer", "BertPreTokenizer"}),
     dress=_bert,
+    options={"continuing_subword_prefix": "##", "max_input_chars_per_word": 100},
 )
 GPT2 = Kind(
     model=models.BPE,
@@ -160,7 +175,7 @@ GPT2 = Kind(
         **_roles(bos="<|endoftext|>", eos="<|endoftext|>", unk="<|endoftext|>"),
     },
     needed=("bos_token", "eos_token"),
-    steps=frozenset({"ByteLevel"}),
+    steps=frozenset({"ByteLevel", "Digits"}),
     dress=_gpt2,
 )
 FAIRSEQ = _roles(bos="<s>", eos="</s>", unk="<unk>", sep="</s>", pad="<pad>", cls="<s>", mask="<mask>")
@@ -191,6 +206,21 @@ CAMEMBERT = replace(
         "tokenizer_class": "CamembertTokenizer",
         "additional_special_tokens": ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"],
     },
+)
+
+LLAMA = Kind(
+    model=models.BPE,
+    defaults={
+        "tokenizer_class": "LlamaTokenizer",
+        "add_prefix_space": None,
+        "legacy": False,
+        **_roles(bos="<s>", eos="</s>", unk="<unk>"),
+    },
+    needed=("bos_token", "eos_token", "unk_token"),
+    steps=frozenset({"Prepend", "Replace", "Metaspace"}),
+    dress=_llama,
+    usual={"prepend": "▁", "content": "▁", "replacement": "▁", "split": False, "pattern": {"String": " "}},
+    options={"byte_fallback": True, "fuse_unk": True},
 )
 
 # Values of tokenizer_class, without "Fast".

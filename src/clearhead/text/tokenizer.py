@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from clearhead.text.facts import (
     model_unknown,
     model_vocabulary,
     role_names,
+    steps_of,
     template_of,
 )
 from clearhead.text.folder import read_folder
@@ -103,7 +105,7 @@ class Tokenizer:
         rows = _rows(texts)
         templates = [self._templates[len(row)] for row in rows]
         _check(limit, long, needed=max((template.special_count for template in templates), default=0))
-        contents = iter(self._contents([text for row in rows for text in row]))
+        contents = iter(self._contents([text for row in rows for text in row], self._core))
         result = []
         for index, (row, template) in enumerate(zip(rows, templates, strict=True)):
             whole = [next(contents) for _ in row]
@@ -130,9 +132,13 @@ class Tokenizer:
         """
         return self._core.decode([id for id in ids if id not in self._control_ids])
 
-    def plain(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each string by itself, with nothing around it."""
-        return [list(content.ids) for content in self._contents(list(texts))]
+    def plain(self, texts: Sequence[str], *, begins: bool = True) -> list[list[int]]:
+        """The ids of each string by itself, with nothing around it.
+
+        Without `begins` each follows something else, and gets nothing that stands only before a text.
+        """
+        core = self._core if begins else self._following
+        return [list(content.ids) for content in self._contents(list(texts), core)]
 
     def tokens(self, text: Text) -> list[str]:
         """The token strings of one text as the vocabulary writes them, special tokens included."""
@@ -200,10 +206,24 @@ class Tokenizer:
         # The library's own copy forgets that special tokens in a text are text.
         return _copied, (self._core.to_str(), self._config)
 
-    def _contents(self, texts: list[str]) -> list[Content]:
+    @cached_property
+    def _following(self) -> Core:
+        """The core for what is not the beginning of a text: a ▁ that stands there alone is left out."""
+        rules = json.loads(self._core.to_str())
+        steps: list[Any] = [*steps_of(rules["pre_tokenizer"])]
+        first = [step for step in steps if step.get("prepend_scheme") == "first"]
+        if not first:
+            return self._core
+        for step in first:
+            step["prepend_scheme"] = "never"
+        core = Core.from_str(json.dumps(rules))
+        core.encode_special_tokens = True
+        return core
+
+    def _contents(self, texts: list[str], core: Core) -> list[Content]:
         """Each string's own tokens, without a control id among them."""
         clean = [LONE_SURROGATE.sub("\ufffd", text) for text in texts]
-        found = self._core.encode_batch(clean, add_special_tokens=False)
+        found = core.encode_batch(clean, add_special_tokens=False)
         return [self._content(text, tokens) for text, tokens in zip(clean, found, strict=True)]
 
     def _content(self, text: str, tokens: CoreEncoding) -> Content:
