@@ -7,6 +7,7 @@ behind the repository's own prefix and in its own spelling. Vocabularies are tin
 import base64
 import json
 import re
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +79,10 @@ def build(description: dict[str, Any], folder: Path) -> Path:
 def tensors_of(config: dict[str, Any], weights: dict[str, Any], *, seed: int) -> dict[str, Tensor]:
     """The repository's tensors: wide random values, so that a swapped one is noticed."""
     chance = torch.Generator().manual_seed(seed)
-    dtype = getattr(torch, weights.get("dtype", "float32"))
-    layers = config.get("num_hidden_layers", config.get("n_layers", 0))
+    dtype, masks = (getattr(torch, weights.get(kind, "float32")) for kind in ("dtype", "masks"))
+    layers = next(
+        (config[name] for name in ("num_hidden_layers", "n_layers", "n_layer") if name in config), 0
+    )
     found: dict[str, Tensor] = {}
     for prefix, groups in weights["tensors"].items():
         for template, sides in (item for group in groups for item in TENSORS[group].items()):
@@ -88,6 +91,10 @@ def tensors_of(config: dict[str, Any], weights: dict[str, Any], *, seed: int) ->
                 value = torch.randn(shape, generator=chance) * 0.3
                 if name.endswith("position_ids"):
                     found[prefix + name] = torch.arange(shape[1])[None]
+                elif name.endswith((".attn.bias", ".attention.bias")):  # what each token sees, as a table
+                    found[prefix + name] = torch.ones(shape).tril().to(masks)
+                elif name.endswith("masked_bias"):
+                    found[prefix + name] = torch.tensor(float("-inf"), dtype=dtype)
                 else:
                     found[prefix + name] = value.to(dtype)
     for name, origin in weights.get("tied", {}).items():
@@ -98,13 +105,12 @@ def tensors_of(config: dict[str, Any], weights: dict[str, Any], *, seed: int) ->
 
 
 def size(side: int | str, config: dict[str, Any]) -> int:
-    """A side of a tensor: a number, a field, a multiple of a field, or the number of labels."""
+    """A side of a tensor: a number, a field, a product of these, or the number of labels."""
     if isinstance(side, int):
         return side
     if side == "labels":
         return len(config.get("id2label") or (0, 1))
-    times, _, field = side.rpartition("*")
-    return int(times or 1) * config[field]
+    return prod(int(factor) if factor.isdigit() else config[factor] for factor in side.split("*"))
 
 
 def numbered(template: str, layers: int) -> list[str]:
