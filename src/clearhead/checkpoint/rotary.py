@@ -23,10 +23,11 @@ WHY = {
 
 
 def read_rotary(
-    fields: Fields, count: int, *, base: str = "rope_theta", share: str | None = None, portion: float = 1.0
+    fields: Fields, *, base: str = "rope_theta", share: str | None = None, portion: float = 1.0
 ) -> Rotary:
     """Facts from either spelling; `share`, where a family turns only a part of each head, is its older field
     and `portion` the published default."""
+    count = fields.fact("positions", "max_position_embeddings", default=2048)
     stated: dict[str, Any] = {}
     for name in ("rope_scaling", "rope_parameters"):  # the newer one is heard last
         table = fields(name, None) or {}

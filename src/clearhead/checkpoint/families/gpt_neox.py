@@ -45,10 +45,9 @@ def config(fields: Fields) -> Config:
     """Facts from GPT-NeoX's fields."""
     fields.skip("classifier_dropout", "is_decoder")
     attention = fields("attention_bias", True)
-    count = fields.fact("positions", "max_position_embeddings", default=2048)
     return Config(
         **read_plain(fields, PLAIN),
-        positions=read_rotary(fields, count, **ROTARY, portion=0.25),
+        positions=read_rotary(fields, **ROTARY, portion=0.25),
         activation=fields.choice("hidden_act", ACTIVATIONS, default="gelu"),
         norm_first=True,
         causal=True,

@@ -49,17 +49,13 @@ def facts(fields: Fields, *, stem: str, kv_heads: int | None = None) -> dict[str
     fields.require(pretraining_tp=1)
     plain = read_plain(fields, PLAIN)
     shared = fields.fact("kv_heads", "num_key_value_heads", default=kv_heads)
-    count = fields.fact("positions", "max_position_embeddings", default=2048)
-    return (
-        plain
-        | FIXED
-        | {
-            "kv_heads": plain["heads"] if shared is None else shared,
-            "positions": read_rotary(fields, count),
-            "activation": fields.choice("hidden_act", ACTIVATIONS, default="silu"),
-            "language_head": speaks(fields, speaker=f"{stem}ForCausalLM", body=f"{stem}Model"),
-        }
-    )
+    others: dict[str, Any] = {
+        "kv_heads": plain["heads"] if shared is None else shared,
+        "positions": read_rotary(fields),
+        "activation": fields.choice("hidden_act", ACTIVATIONS, default="silu"),
+        "language_head": speaks(fields, speaker=f"{stem}ForCausalLM", body=f"{stem}Model"),
+    }
+    return plain | FIXED | others
 
 
 def config(fields: Fields) -> Config:
@@ -96,17 +92,14 @@ def mistral_config(fields: Fields) -> Config:
 def said(config: Config, *, stem: str) -> dict[str, Any]:
     """The fields that all families of this kind have in common."""
     positions: Any = config.positions
-    return (
-        write_plain(config, PLAIN)
-        | write_rotary(positions)
-        | {
-            "architectures": [f"{stem}ForCausalLM" if config.language_head else f"{stem}Model"],
-            "model_type": stem.lower(),
-            "num_key_value_heads": config.each_kv,
-            "head_dim": config.head_width,
-            "hidden_act": SPELLED[config.activation],
-        }
-    )
+    others: dict[str, Any] = {
+        "architectures": [f"{stem}ForCausalLM" if config.language_head else f"{stem}Model"],
+        "model_type": stem.lower(),
+        "num_key_value_heads": config.each_kv,
+        "head_dim": config.head_width,
+        "hidden_act": SPELLED[config.activation],
+    }
+    return write_plain(config, PLAIN) | write_rotary(positions) | others
 
 
 def fields(config: Config, head: Head | None) -> dict[str, Any]:
