@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 from jinja2 import Environment, TemplateError
 from jinja2.exceptions import SecurityError
@@ -30,7 +30,7 @@ class Refusal(Exception):
 class Generation(Extension):
     """{% generation %}: templates tell trainers with it what a model is to learn; here it is as it stands."""
 
-    tags: ClassVar[set[str]] = {"generation"}
+    tags = {"generation"}  # noqa: RUF012 (the library declares it so)
 
     def parse(self, parser: Any) -> Any:
         """The statements between the tag and its end."""
