@@ -9,6 +9,7 @@ import torch
 from jinja2 import TemplateError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
+import clearhead as ch
 from clearhead.checkpoint.folder import read_folder, write_folder
 from clearhead.errors import DataError, FolderError
 from clearhead.model.layout import pack
@@ -145,6 +146,14 @@ def test_a_published_decoder_gives_the_published_logits_and_so_does_what_we_save
             ids = torch.tensor([row])
             assert away(ours, theirs.eval()(input_ids=ids).logits[0]) <= NEAR
             assert away(ours, saved.eval()(input_ids=ids).logits[0]) <= NEAR
+
+
+@pytest.mark.parametrize("description", READ, ids=name)
+def test_a_published_decoder_keeps_every_promise_and_the_numpy_twin_agrees(description, tmp_path):
+    folder = build(description, tmp_path / "folder")
+    findings = ch.verify(ch.load(folder, allow_bin=only_bin(description)))
+    assert any("NumPy" in finding.law for finding in findings)
+    assert not [finding for finding in findings if finding.verdict == "fail"]
 
 
 @pytest.mark.parametrize("turns", TALKS, ids=lambda turns: turns[-1][:18])

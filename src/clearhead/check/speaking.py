@@ -91,7 +91,8 @@ def cached(model: Model) -> Iterator[Finding]:
 
 def generated(model: Model) -> Iterator[Finding]:
     """Answers in company = alone: greedy ones, sampled ones, and to the bit with `exact`."""
-    prompts = [list(encoding.ids)[:100] for encoding in random_encodings(model, ANSWERS, seed=6)]
+    most = max(1, min(100, (model.limit or 100 + NEW) - NEW))  # the answer stands behind it
+    prompts = [list(encoding.ids)[:most] for encoding in random_encodings(model, ANSWERS, seed=6)]
     greedy = Generating(max_new_tokens=NEW)
     for law, asked in (
         ("greedy answers and their log-probabilities keep every bit in any company", greedy),
