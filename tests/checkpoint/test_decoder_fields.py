@@ -11,8 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
+import clearhead as ch
+from clearhead.check.finding import Verdict
 from clearhead.checkpoint.folder import read_folder
 from clearhead.errors import FolderError
+from clearhead.model.layout import pack
 from decoders import tiny_folder
 
 # The fields of each family's config.json, in the spelling before rope_parameters.
@@ -261,3 +264,24 @@ def test_angles_that_are_stored_as_tensors_are_not_missed_and_not_read(family, t
     save_file(tensors, path, metadata={"format": "pt"})
     before, after = (read_folder(place).network.state_dict() for place in (folder, tmp_path / "older"))
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["newer slows", "older slows"])
+def test_where_both_spellings_of_rotary_parameters_stand_the_published_code_decides(tmp_path, older):
+    from transformers import AutoModelForCausalLM
+
+    folder = tiny_folder(tmp_path, "llama", wide=True)
+    path = folder / "config.json"
+    slow, plain = ({"rope_theta": 10000.0, **kind} for kind in (
+        {"rope_type": "linear", "factor": 4.0}, {"rope_type": "default"}
+    ))  # fmt: skip
+    scaling, parameters = (slow, plain) if older else (plain, slow)
+    values = json.loads(path.read_text()) | {"rope_scaling": scaling, "rope_parameters": parameters}
+    path.write_text(json.dumps(values))
+    ids = [5, 9, 2, 7] * 8
+    with torch.no_grad():
+        right = AutoModelForCausalLM.from_pretrained(folder).eval()(torch.tensor([ids])).logits[0]
+        network = ch.load(folder).loaded.network
+        mine = network.next_logits(network(pack([ids]))[: len(ids)])
+    torch.testing.assert_close(mine, right, atol=2e-5, rtol=2e-5)
+    assert [finding for finding in ch.verify(ch.load(folder)) if finding.verdict is Verdict.FAIL] == []

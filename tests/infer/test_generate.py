@@ -181,3 +181,17 @@ def test_a_tiny_temperature_is_greedy(model):
     greedy = ids(answers(model, given, max_new_tokens=10))
     assert ids(answers(model, given, max_new_tokens=10, temperature=1e-12)) == greedy
     assert ids(answers(model, given, max_new_tokens=10, temperature=1.0, top_k=1)) == greedy
+
+
+def test_bfloat16_answers_are_near_those_of_float32(folder, model):
+    half = ch.load(folder, dtype="bfloat16")
+    assert {part.dtype for part in half.loaded.network.parameters()} == {torch.bfloat16}
+    batch = pack(given := prompts(3))
+    with torch.inference_mode():
+        near, right = (
+            one.loaded.network.next_logits(one.loaded.network(batch)).float() for one in (half, model)
+        )
+    kept = batch.layout.tokens - batch.layout.spare
+    gap = (near - right)[:kept].norm() / right[:kept].norm()
+    assert 1e-5 < gap < 0.1
+    assert len(answers(half, given, max_new_tokens=5)) == 3

@@ -1,4 +1,4 @@
-"""The command that goes on with a text."""
+"""The commands that go on with a text: generate and chat."""
 
 import sys
 from collections import defaultdict
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from clearhead.app.verbs import LOAD, Json, Load
 from clearhead.data.wording import spoken
 from clearhead.errors import SettingError
-from clearhead.settings import Generating, Loading
+from clearhead.settings import Generating
 
 if TYPE_CHECKING:
     from clearhead.infer.beams import Beam
@@ -17,13 +18,11 @@ if TYPE_CHECKING:
     from clearhead.infer.model import Model
 
 Ways = Annotated[Generating, Parameter(name="*")]
-Load = Annotated[Loading, Parameter(name="*")]
-Json = Annotated[bool, Parameter(negative="", help="print JSON also on a terminal")]
 Prompt = Annotated[
     str | None, Parameter(help="the text to go on with; else standard input", allow_leading_hyphen=True)
 ]
 System = Annotated[str | None, Parameter(help="what the model is told before everything else")]
-WAYS, LOAD = Generating(), Loading()
+WAYS = Generating()
 
 
 def generate(

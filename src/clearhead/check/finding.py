@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+RIGHT, SAME, KEPT, TEXT = "it is right", "same text, same answer", "nothing is lost", "text is text"
+
 
 class Verdict(StrEnum):
     """Pass and fail are about promises; what is not promised for a model, dtype or device says so."""

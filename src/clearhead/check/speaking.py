@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from clearhead.check.finding import Finding, judged
+from clearhead.check.finding import RIGHT, SAME, Finding, judged
 from clearhead.check.samples import random_encodings
 from clearhead.infer.generate import Token, tokens
 from clearhead.infer.model import Model
@@ -16,7 +16,6 @@ from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
 from clearhead.settings import Generating
 
-RIGHT, SAME = "it is right", "same text, same answer"
 NEAR = 1e-5  # float32, relative to the largest number of a text, or 1
 SPLITS: tuple[tuple[int, ...], ...] = ((1, 2), (5, 3, 2), (2, 1, 1, 7), (1,) * 12, (40, 1, 20))
 ANSWERS, NEW = 9, 12

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clearhead.check.finding import Finding, Verdict, judged
+from clearhead.check.finding import KEPT, RIGHT, SAME, TEXT, Finding, Verdict, judged
 from clearhead.check.samples import TEXTS, companies, random_encodings
 from clearhead.check.speaking import speaking
 from clearhead.check.words import answered, cut, follows, said
@@ -22,7 +22,6 @@ from clearhead.model.transformer import Transformer
 from clearhead.reference import folder as reference
 from clearhead.text.tokenizer import Encoding
 
-RIGHT, SAME, KEPT, TEXT = "it is right", "same text, same answer", "nothing is lost", "text is text"
 NEAR = 2e-5  # float32, of a probability
 TOLERANCE = 1e-10  # float64; relative to the largest number of a text, or 1
 

@@ -29,7 +29,7 @@ def read_rotary(
     and `portion` the published default."""
     count = fields.fact("positions", "max_position_embeddings", default=2048)
     stated: dict[str, Any] = {}
-    for name in ("rope_scaling", "rope_parameters"):  # the newer one is heard last
+    for name in ("rope_parameters", "rope_scaling"):  # of both, the published code hears the older one
         table = fields(name, None) or {}
         if not isinstance(table, Mapping):
             raise FolderError(f"{fields.source}: {name}={table!r} is no table of rotary parameters")

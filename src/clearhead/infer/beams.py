@@ -65,17 +65,17 @@ class Search:
         pieces = [self.prompt]
         for length in range(1, self.most + 1):
             logits = torch.cat(step(self.network, cache, pieces=pieces, wanted=[1] * len(pieces)))
-            parents = self.extend(logits, length=length)
-            if length == self.most or not self.running or self.done(length):
+            parents = self.extend(logits)
+            if not self.running or self.done(length):
                 break
             cache.keep(parents)
             pieces = [[ids[-1]] for ids, _ in self.running]
-        if not self.done(self.most) or len(self.finished) < self.settings.beams:
+        else:  # the length has ended those that still run
             for ids, total in self.running:
                 self.finish(ids, total, ended=False)
         return self.finished[: self.settings.samples]
 
-    def extend(self, logits: Tensor, *, length: int) -> list[int]:
+    def extend(self, logits: Tensor) -> list[int]:
         """One more token for each beam; returns which beam each of the new ones goes on from."""
         totals = []
         for (ids, total), row in zip(self.running, logits.log_softmax(-1), strict=True):

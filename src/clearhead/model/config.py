@@ -255,8 +255,8 @@ class Config:
     @property
     def biases(self) -> tuple[bool, bool]:
         """Whether the projections and attention's last layer have a bias."""
-        either = (self.qkv_bias, self.output_bias)
-        return tuple(self.bias if own is None else own for own in either)  # type: ignore[return-value]
+        qkv, output = self.qkv_bias, self.output_bias
+        return self.bias if qkv is None else qkv, self.bias if output is None else output
 
     @property
     def limit(self) -> int | None:

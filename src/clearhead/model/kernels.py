@@ -39,14 +39,13 @@ class Sight:
 
     def seen(self, queries: range, keys: range) -> Tensor | None:
         """`[queries, keys]` by their positions, True where seen; None where all is seen."""
-        reach = self.window
-        if self.causal and keys[-1] > queries[0]:
-            allowed = torch.arange(queries.start, queries.stop)[:, None] - torch.arange(keys.start, keys.stop)
-            return (allowed >= 0) if reach is None else (allowed >= 0) & (allowed <= reach)
-        if reach is None or (queries[-1] - keys[0] <= reach and keys[-1] - queries[0] <= reach):
+        behind, ahead = queries[-1] - keys[0], keys[-1] - queries[0]  # the farthest that is asked about
+        reach = max(behind, ahead, 0) if self.window is None else self.window
+        later = 0 if self.causal else reach
+        if behind <= reach and ahead <= later:
             return None
         apart = torch.arange(queries.start, queries.stop)[:, None] - torch.arange(keys.start, keys.stop)
-        return apart.abs() <= reach
+        return (apart <= reach) & (apart >= -later)
 
 
 @runtime_checkable

@@ -58,6 +58,9 @@ class GeluTanh(nn.Module):
         return 0.5 * x * (1 + inner.tanh())
 
 
+ACTIVATED = {kind: activation_for(kind) for kind in Activation}
+
+
 def onednn(
     x: Tensor, weight: Tensor, *, bias: Tensor | None = None, activation: Activation | None = None
 ) -> Tensor:
@@ -103,7 +106,7 @@ def linear(
         return onednn(x, weight, bias=bias, activation=activation)
     else:
         made = onednn(x, weight, bias=bias)
-    return activation_for(activation)(made) if activation else made
+    return ACTIVATED[activation](made) if activation else made
 
 
 def differs() -> bool:
