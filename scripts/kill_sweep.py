@@ -78,7 +78,10 @@ def life(
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
-            counted.write_text(str(count))
+            # Renamed: a kill by the clock may fall between the emptying of a file and its text.
+            written = counted.with_suffix(".new")
+            written.write_text(str(count))
+            written.replace(counted)
             os._exit(status if isinstance(status, int) else 71)
     if after is not None:
         time.sleep(after)
