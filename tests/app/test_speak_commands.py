@@ -65,6 +65,57 @@ def test_options_that_cannot_work_are_refused_in_one_line(folder, words, named):
     assert done.returncode == 2 and named in done.stderr and done.stderr.count("\n") == 1
 
 
+def test_a_file_of_prompts_is_gone_on_with_row_by_row(folder, tmp_path):
+    prompts = tmp_path / "prompts.csv"
+    prompts.write_text("text,id\ngood bread,1\n,2\nthe table is not so warm and the film,3\n")
+    words = ("predict", folder, prompts, "--empty", "skip", "--max-new-tokens", 6)
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["id"] for line in lines] == ["1", "2", "3"]
+    assert lines[1] | {"id": ""} == {
+        "text": "", "answer": None, "end": None, "tokens": 0, "log_probability": None, "dropped": 0, "id": "",
+    }  # fmt: skip
+    for line in (lines[0], lines[2]):
+        alone = json.loads(run("generate", folder, line["text"], "--max-new-tokens", 6).stdout)
+        for name, other in (("answer", "text"), ("end", "end"), ("tokens", "tokens")):
+            assert line[name] == alone[other]
+        assert line["log_probability"] == alone["log_probability"]
+    out = tmp_path / "answers.jsonl"
+    assert run(*words, "--out", out).returncode == 0 and out.read_text() == done.stdout
+    best = json.loads(run("predict", folder, "--text", "good", "--beams", 3, "--max-new-tokens", 4).stdout)
+    first = run("generate", folder, "good", "--beams", 3, "--max-new-tokens", 4).stdout.splitlines()[0]
+    assert best["answer"] == json.loads(first)["text"]
+
+
+def test_a_prompt_that_leaves_no_room_is_cut_and_told_or_refused(folder):
+    text = " ".join(["good"] * 60)
+    cut = run("predict", folder, "--text", text, "--max-new-tokens", 10)
+    assert json.loads(cut.stdout)["dropped"] == 60 + 2 - (32 - 10)
+    assert "longer than the model takes, and cut" in cut.stderr
+    refused = run("predict", folder, "--text", text, "--max-new-tokens", 10, "--long", "error")
+    assert refused.returncode == 2 and refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--abstain-below", 0.5], "--abstain-below is for labels"),
+        (["--pair-column", "b"], "--pair-column is for labels"),
+        (["--temperature", 1, "--samples", 2], "--samples gives several answers to a prompt"),
+        (["--max-new-tokens", 64], "--max-new-tokens 64 leaves no room for a prompt"),
+    ],
+)
+def test_what_a_file_of_prompts_cannot_have_is_refused_by_name(folder, words, named):
+    done = run("predict", folder, "--text", "good", *words)
+    assert done.returncode == 2 and named in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_options_of_language_models_are_refused_by_a_classifier(bert_folder):
+    done = run("predict", bert_folder, "--text", "good", "--max-new-tokens", 3)
+    assert done.returncode == 2 and "--max-new-tokens is for language models" in done.stderr
+
+
 def test_chat_answers_line_by_line_and_resets(folder):
     done = run("chat", folder, "--max-new-tokens", 4, given="good bread\n/reset\ngood bread\n")
     assert done.returncode == 0, done.stderr

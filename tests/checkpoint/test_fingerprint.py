@@ -100,7 +100,7 @@ def test_what_differs_is_named_and_may_be_meant(saved, change, message):
     with pytest.raises(FolderError, match=f"{FINGERPRINT}.*{message}"):
         ch.load(saved)
     assert ch.load(saved, fingerprint=False).predict(TEXTS)
-    ch.load(saved, fingerprint=False).save(saved)  # renews it
+    ch.load(saved, fingerprint=False).save(saved, overwrite=True)  # renews it
     assert ch.load(saved).predict(TEXTS)
 
 

@@ -164,7 +164,7 @@ def test_a_tensor_that_is_missing_unknown_or_misshapen_is_named(bert_folder, cha
         ),
         ({"is_decoder": True}, "is_decoder=True is not supported"),
         ({"hidden_size": ...}, "the field 'hidden_size' is missing"),
-        ({"num_attention_heads": 5}, "width=24 cannot be shared by heads=5 evenly"),
+        ({"num_attention_heads": 5}, "hidden_size=24 cannot be shared by num_attention_heads=5 evenly"),
         ({"hidden_size": "wide"}, "config.json"),
         ({"architectures": ["BertForTokenClassification"]}, "BertForTokenClassification.* is not supported"),
         ({"id2label": {"0": "a", "1": "b", "9": "c"}}, "id2label has no entry '2'"),
@@ -172,8 +172,8 @@ def test_a_tensor_that_is_missing_unknown_or_misshapen_is_named(bert_folder, cha
         ({"id2label": ["a", "b", "c"]}, "id2label is list, not a table of names"),
         ({"problem_type": "ranking"}, "problem_type='ranking' is not known"),
         ({"num_hidden_layers": 3.0}, "layers=3.0 must be a whole number of at least 1"),
-        ({"layer_norm_eps": "1e-12"}, "epsilon='1e-12' must be a number of at least 0"),
-        ({"max_position_embeddings": -1}, "positions=-1 must be a whole number of at least 1"),
+        ({"layer_norm_eps": "1e-12"}, "layer_norm_eps='1e-12' must be a number of at least 0"),
+        ({"max_position_embeddings": -1}, "max_position_embeddings=-1 must be a whole number of at least 1"),
         ({"num_hidden_layers": 4}, "16 tensors are missing"),
         ({"num_hidden_layers": 2}, "16 tensors are unknown"),
     ],
@@ -264,7 +264,7 @@ def test_a_crash_while_saving_leaves_the_old_model_and_nothing_beside_it(bert_fo
 
     monkeypatch.setattr("clearhead.checkpoint.folder.write_json", crash)
     with pytest.raises(OSError, match="disk full"):
-        model.save(tmp_path / "out")
+        model.save(tmp_path / "out", overwrite=True)
     assert contents(tmp_path / "out") == before
 
 
@@ -290,7 +290,7 @@ def test_files_of_two_models_never_stay_side_by_side(bert_folder, tmp_path, monk
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
-            model.save(out)
+            model.save(out, overwrite=True)
     assert ch.load(out).predict(TEXTS) == model.predict(TEXTS)
     assert contents(out) == contents(tmp_path / "whole")
 

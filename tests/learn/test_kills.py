@@ -13,8 +13,9 @@ from safetensors.torch import load_file, save_file
 
 import clearhead as ch
 from clearhead.checkpoint.card import CARD, MARK
+from clearhead.checkpoint.lock import LOCK, locked
 from clearhead.errors import ClearheadError, FolderError, SettingError
-from clearhead.learn.place import LOCK, LOG, REPORT, locked
+from clearhead.learn.place import LOG, REPORT
 from clearhead.learn.run import Run
 from clearhead.learn.state import STANDING, TENSORS, states
 from clearhead.settings import Training
@@ -95,7 +96,7 @@ def test_the_best_model_of_the_state_takes_the_place_of_a_later_one(run, tmp_pat
     assert state["dropout"].numel() > 1000 and "exp_avg.encoder.blocks.0.attention.qkv.weight" in state
     network = before.loaded.network
     network.head.output.bias.data += 1
-    before.save(out)
+    before.save(out, overwrite=True)
     again = run(resume=True)
     until(again, 5)
     assert json.loads((out / "state-4" / STANDING).read_text())["standing"]["best_step"] == 3

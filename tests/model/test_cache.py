@@ -91,9 +91,12 @@ def test_any_split_into_cached_steps_gives_the_same_vectors(name):
     law()
 
 
-@pytest.mark.parametrize("cut", [[1, 2], [2, 1], [5, 3, 2], [1] * 10, [9, 1], [150, 1, 30, 2]])
+@pytest.mark.parametrize(
+    "cut", [[1, 2], [2, 1], [5, 3, 2], [1] * 10, [9, 1], [150, 1, 30, 2], [5, *[1] * 5], [5, 3, 1, 1]]
+)
 @pytest.mark.parametrize("name", SHAPES)
 def test_known_splits_with_either_kernel_in_float32(name, cut):
+    """Among them those of public report A16."""
     network = network_of(name, torch.float32)
     text = [(7 * place) % 40 for place in range(sum(cut))]
     with torch.inference_mode():

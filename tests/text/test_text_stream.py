@@ -4,20 +4,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from text_folders import published_folders
+from tokenizers import Tokenizer as Core
+from tokenizers import decoders, models
+from tokenizers.pre_tokenizers import ByteLevel
 
 from clearhead.text.stream import HALF, Stream
+from clearhead.text.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory):
-    from clearhead.text.tokenizer import Tokenizer
-
     folders = published_folders(tmp_path_factory.mktemp("folders"))
     return {name: Tokenizer.read(folder) for name, folder in folders.items()}
 
 
 texts = st.text(max_size=30) | st.sampled_from(
-    ["🙂🙃 naïve", "東京 мир", "e\u0301 ﬁ", "👩\u200d👧 a", "  two  spaces \n"]
+    ["測試 🧪 и ok", "🙂🙃 naïve", "東京 мир", "e\u0301 ﬁ", "👩\u200d👧 a", "  two  spaces \n"]
 )
 
 
@@ -47,3 +49,19 @@ def test_no_half_character_is_shown(tokenizers, text):
             continue
         stream = Stream(tokenizer)
         assert not any(HALF in stream.push(id) for id in tokenizer.encode([text])[0].ids)
+
+
+@pytest.mark.parametrize("cut", range(1, 18))
+def test_a_public_report_of_characters_spread_over_tokens(cut):
+    """Public report A14: bytes without merges, also stopped by length within a character."""
+    core = Core(
+        models.BPE(vocab={piece: id for id, piece in enumerate(sorted(ByteLevel.alphabet()))}, merges=[])
+    )
+    core.pre_tokenizer, core.decoder = ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    tokenizer = Tokenizer(core)
+    ids = tokenizer.encode(["測試 🧪 и ok"])[0].ids
+    assert len(ids) == 17
+    stream = Stream(tokenizer)
+    pieces = [stream.push(id) for id in ids[:cut]]
+    assert not any(HALF in piece for piece in pieces)
+    assert "".join(pieces) + stream.close() == tokenizer.decode(ids[:cut])

@@ -1,16 +1,41 @@
 """The command line. Building it and printing help imports neither torch nor numpy."""
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any, get_args
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter, convert
 
 from clearhead import __version__
 from clearhead.app import speaking, verbs
 from clearhead.data.wording import visible
-from clearhead.errors import ClearheadError, Interrupted
+from clearhead.errors import ClearheadError, Interrupted, SettingError
+
+NUMBERS = {
+    int: (r"[+-]?[0-9]+", "a whole number"),
+    float: (r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(inf|nan)", "a number"),
+}
+
+
+def exactly(kind: Any, tokens: Sequence[Any]) -> Any:
+    """What the words after a flag say: a number as people write it, with nothing rounded or read into it."""
+
+    def one(kind: Any, word: Any) -> Any:
+        word = getattr(word, "value", word)
+        if kind in NUMBERS:
+            pattern, what = NUMBERS[kind]
+            if not re.fullmatch(pattern, word, re.IGNORECASE):
+                raise SettingError(f"{tokens[0].keyword} {word!r} is not {what}")
+        return convert(kind, [word])
+
+    parts = get_args(kind)
+    if type(None) in parts and len(parts) == 2:
+        (kind,) = (part for part in parts if part is not type(None))
+    return convert(kind, tokens, converter=one)
+
 
 app = App(
     name="clearhead",
@@ -24,6 +49,7 @@ app = App(
     print_error=False,
     suppress_keyboard_interrupt=False,
     result_action="return_value",
+    default_parameter=Parameter(converter=exactly),
 )
 train = App(name="train", help="Train a model from a file of texts.")
 train.command(verbs.train_classify, name=["classify", "text-classification"])
@@ -68,6 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = complain(
             f"a text cannot be written or read in this terminal's encoding ({error}); use UTF-8"
         )
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
+            raise
+        status = complain("there is not enough memory for this; try a smaller model, batch or text")
     except KeyboardInterrupt:
         print("clearhead: stopped", file=sys.stderr)
         status = 130

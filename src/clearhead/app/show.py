@@ -15,6 +15,7 @@ from clearhead.check.finding import Finding, Verdict
 from clearhead.checkpoint import catalog as names
 from clearhead.data.rows import Row
 from clearhead.data.wording import visible
+from clearhead.infer.continued import Continued
 from clearhead.infer.evaluate import Evaluation
 from clearhead.tasks.classify import Result
 from clearhead.tasks.regress import NumberResult
@@ -23,6 +24,8 @@ from clearhead.tasks.scores_numbers import NumberMetrics
 from clearhead.tasks.scores_several import SeveralMetrics
 from clearhead.tasks.several import SeveralResult
 from clearhead.tasks.task import Answer, Scores
+
+Said = Answer | Continued
 
 
 class Pipe(Console):
@@ -124,7 +127,7 @@ def score_tables(metrics: Scores) -> None:
         out.print(matrix)
 
 
-def results(found: Sequence[tuple[Row, Answer]], *, as_json: bool, out: str | None = None) -> None:
+def results(found: Sequence[tuple[Row, Said]], *, as_json: bool, out: str | None = None) -> None:
     """One result a text: a JSON line, also into a file, or a row of a table."""
     if out is not None:
         with written(out) as file:
@@ -138,7 +141,7 @@ def results(found: Sequence[tuple[Row, Answer]], *, as_json: bool, out: str | No
         say(f"note: longer than the model takes, and cut (see dropped): {cut} of {len(found)} texts")
 
 
-def line_of(row: Row, result: Answer) -> dict[str, Any]:
+def line_of(row: Row, result: Said) -> dict[str, Any]:
     """An answer, then the other columns of its row; one named like ours, also like one that this line does
     not have, gets `input_` before it, so that a column has one name on every line."""
     pair = {} if row.pair is None else {"pair": row.pair}
@@ -154,18 +157,23 @@ def line_of(row: Row, result: Answer) -> dict[str, Any]:
     return line
 
 
-def result_table(found: Sequence[tuple[Row, Answer]]) -> None:
+def result_table(found: Sequence[tuple[Row, Said]]) -> None:
     """Results for a terminal."""
-    table = Table("answer", Column("score", justify="right"), "text")
+    speaks = any(isinstance(result, Continued) for _, result in found)
+    columns = ("text", "answer") if speaks else ("answer", Column("score", justify="right"), "text")
+    table = Table(*columns)
     for row, result in found:
         text = row.text if row.pair is None else f"{row.text} | {row.pair}"
-        table.add_row(*map(shown, worded(result)), shown(" ".join(text.split())[:300]))
+        said, asked = worded(result), " ".join(text.split())[:300]
+        table.add_row(*map(shown, (asked, said[0]) if speaks else (*said, asked)))
     out.print(table)
 
 
-def worded(result: Answer) -> tuple[str, str]:
+def worded(result: Said) -> tuple[str, str]:
     """An answer, and its probability where it has one."""
     match result:
+        case Continued(answer=str(answer)):
+            return " ".join(answer.split())[:300], ""
         case Result(label=str(label), score=score):
             return label, percent(score or 0.0)
         case SeveralResult(labels=tuple(labels), scores=scores):

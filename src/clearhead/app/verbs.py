@@ -4,14 +4,14 @@ Heavy imports stand inside the functions, so that help is instant.
 """
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from clearhead.errors import DataError, SettingError
-from clearhead.settings import Asking, Loading, Opening, Training, Vocabulary, flag
+from clearhead.settings import Asking, Generating, Loading, Opening, Training, Vocabulary, Writing, flag
 
 if TYPE_CHECKING:
     from clearhead.infer.model import Model
@@ -30,10 +30,11 @@ Texts = Annotated[
     ),
 ]
 Data = Annotated[str, Parameter(help="file of labelled texts", allow_leading_hyphen=True)]
-Out = Annotated[str | None, Parameter(help="new file to write the JSON lines to, instead of printing")]
 Open = Annotated[Opening, Parameter(name="*")]
 Load = Annotated[Loading, Parameter(name="*")]
-ASK, OPEN, LOAD = Asking(), Opening(), Loading()
+Write = Annotated[Writing, Parameter(name="*")]
+Ways = Annotated[Generating, Parameter(name="*", group="Language models")]
+ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Generating()
 
 
 def train_classify(settings: Settings) -> int:
@@ -76,13 +77,15 @@ def predict(
     *,
     text: Texts = None,
     settings: Ask = ASK,
+    ways: Ways = WAYS,
     opening: Load = LOAD,
-    out: Out = None,
-    json: Json = False,
+    writing: Write = WRITE,
 ) -> int:
-    """Predict the label of each text of a file, of --text, or of standard input; one JSON object a line."""
+    """Predict the label of each text of a file, of --text, or of standard input, or, with a language model,
+    how it goes on; one JSON object a line."""
     from clearhead.app import show
     from clearhead.app.writing import check_out
+    from clearhead.infer.continued import continued
     from clearhead.infer.evaluate import predict_rows
     from clearhead.infer.model import load
 
@@ -93,17 +96,35 @@ def predict(
     if file and file != "-" and not Path(file).exists() and (" " in file or "." not in file):
         raise SettingError(f"there is no file {file!r}; to ask about a text, write --text {file!r}")
     loaded = load(model, **asdict(opening))
-    if out is not None:
-        check_out(out, model=loaded.loaded.folder)
+    speaks = refuse_other(loaded, settings, ways=ways)
+    if writing.out is not None:
+        check_out(writing.out, model=loaded.loaded.folder)
     if text:
         rows = texts_as_rows(text, settings)
         if column := pair_column_of(loaded):
             show.say(f"note: {model} was trained on pairs of texts ({column}); each --text is asked alone")
     else:
         rows = rows_of(file or "-", loaded, settings=settings)
-    found = predict_rows(loaded, rows, settings=settings)
-    show.results(found, as_json=json, out=out)
+    found = (
+        continued(loaded, rows, settings=ways, long=settings.long)
+        if speaks
+        else predict_rows(loaded, rows, settings=settings)
+    )
+    show.results(found, as_json=writing.json, out=writing.out)
     return 0
+
+
+def refuse_other(model: "Model", settings: Asking, *, ways: Generating) -> bool:
+    """Whether a model goes on with texts; options of the other kind of model are refused by name."""
+    speaks = model.task is None and model.config.language_head
+    given, usual, what = (settings, ASK, "labels") if speaks else (ways, WAYS, "language models")
+    names = ("abstain_below", "pair_column", "batch_tokens") if speaks else [one.name for one in fields(ways)]
+    for name in names:
+        if getattr(given, name) != getattr(usual, name):
+            raise SettingError(
+                f"{flag(name)} is for {what}, and {model.name} is of another kind; leave it out"
+            )
+    return speaks
 
 
 def rows_of(path: str, model: "Model", *, settings: Asking) -> list[Any]:

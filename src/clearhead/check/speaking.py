@@ -14,6 +14,7 @@ from clearhead.infer.model import Model
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
+from clearhead.model.transformer import own_modes
 from clearhead.settings import Generating
 
 NEAR = 1e-5  # float32, relative to the largest number of a text, or 1
@@ -40,7 +41,7 @@ def ahead(model: Model) -> Iterator[Finding]:
     """A token that changes changes no bit of the vectors before it."""
     chance = random.Random(4)
     compared = moved = blind = 0
-    with torch.inference_mode():
+    with own_modes():
         for encoding in random_encodings(model, 13, seed=3):
             ids = list(encoding.ids)
             before = vectors(model, ids)
@@ -66,7 +67,7 @@ def cached(model: Model) -> Iterator[Finding]:
     splits = [split for split in SPLITS if sum(split) <= most]
     splits += [tuple(chance.randint(1, 9) for _ in range(max(1, most // 12))) for _ in range(3)]
     gap = 0.0
-    with torch.inference_mode():
+    with own_modes():
         for split in splits:
             text = ids[: min(sum(split), most)]
             cache, parts = Cache(model.config, 1), []

@@ -16,9 +16,9 @@ from clearhead.check.samples import TEXTS, companies, random_encodings
 from clearhead.check.speaking import speaking
 from clearhead.check.words import answered, cut, follows, said
 from clearhead.checkpoint.tensors import INDEX, WEIGHTS
-from clearhead.infer.model import Model, load, packed
+from clearhead.infer.model import Model, asked, load, packed
 from clearhead.model.kernels import Context, explicit
-from clearhead.model.transformer import Transformer
+from clearhead.model.transformer import Transformer, own_modes
 from clearhead.reference import folder as reference
 from clearhead.text.tokenizer import Encoding
 
@@ -33,10 +33,12 @@ def verify(model: Model) -> list[Finding]:
 
 def battery(model: Model) -> Iterator[Finding]:
     """Findings one by one, as they are made."""
+    model = asked(model)
     for law in LAWS:
         yield from law(model)
 
 
+@own_modes()
 def answers(
     network: Transformer, encodings: list[Encoding], *, context: Context | None = None
 ) -> list[Tensor]:
@@ -44,15 +46,14 @@ def answers(
     language head, the logits of what comes next."""
     batch = packed(encodings)
     context = context or Context.of(batch.layout)
-    with torch.inference_mode():
-        stream = network(batch, context)
-        found = [stream[rows].flatten() for rows in batch.layout.slices]
-        if network.head:
-            found = [torch.cat(pair) for pair in zip(found, network.head(stream, context), strict=True)]
-        if network.config.language_head:
-            last = torch.tensor([rows.stop - 1 for rows in batch.layout.slices])
-            rows = torch.nn.functional.pad(stream[last], (0, 0, 0, -len(last) % 8))
-            found = [torch.cat(pair) for pair in zip(found, network.next_logits(rows), strict=False)]
+    stream = network(batch, context)
+    found = [stream[rows].flatten() for rows in batch.layout.slices]
+    if network.head:
+        found = [torch.cat(pair) for pair in zip(found, network.head(stream, context), strict=True)]
+    if network.config.language_head:
+        last = torch.tensor([rows.stop - 1 for rows in batch.layout.slices])
+        rows = torch.nn.functional.pad(stream[last], (0, 0, 0, -len(last) % 8))
+        found = [torch.cat(pair) for pair in zip(found, network.next_logits(rows), strict=False)]
     return found
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from clearhead.errors import DownloadError, FolderError, MissingExtra, SettingError
 
@@ -92,9 +93,16 @@ def place_of(name: str) -> Path:
     return cache_folder() / name.replace("/", "--")
 
 
+def a_path(given: Any, what: str) -> Path:
+    """A path that a person gave; SettingError for what cannot be one."""
+    if not isinstance(given, str | os.PathLike) or not os.fspath(given) or "\0" in os.fspath(given):
+        raise SettingError(f"{what} {given!r} is no path and no name; give a string or a Path")
+    return Path(given)
+
+
 def locate(name: str | Path) -> Path:
     """The folder of a model given as a folder or as a name that `get` has fetched."""
-    folder, text = Path(name), str(name)
+    folder, text = a_path(name, "the model:"), str(name)
     if _is_gguf(text) and folder.is_file():
         if (place := place_of(text)).is_dir():
             return place
@@ -143,6 +151,7 @@ def get(name: str, *, say: Callable[[str], None] = lambda line: None) -> Path:
     unknown name, `DownloadError` where fetching fails, `FolderError` for a file that is damaged or not read;
     nothing half-written stays.
     """
+    a_path(name, "the name:")
     place, source = place_of(name), CATALOG.get(name)
     if source:
         if (place / source.marker).is_file():

@@ -194,7 +194,9 @@ class Family:
         }
         for what, faulty in faults.items():
             if faulty:
-                raise FolderError(f"{source}: {counted(len(faulty))} {what}: {_some(faulty)}")
+                raise FolderError(
+                    f"{source}: {counted(len(faulty))} {what}: {_some(faulty)}; is config.json of this model?"
+                )
         return ours
 
     def untwin(self, given: dict[str, Tensor], *, source: str) -> None:

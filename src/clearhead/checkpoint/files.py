@@ -2,9 +2,10 @@
 
 import json
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,10 @@ from torch import Tensor
 from clearhead.errors import FolderError
 
 NEXT = ".next"  # files of one model that are whole and on their way into the folder
-PART = ".part-"  # what a killed writer leaves behind begins so, or ends on .part
+GONE = ".gone.json"  # among them: which files of the model before leave
+PART = ".part-"
+# What a killed writer leaves behind; nothing that a person may have named so.
+LEFT = re.compile(r"\.part-([a-z0-9_]{8}|state-[0-9]+|run-before)|\..+\.[0-9]+\.part")
 UMASK = os.umask(0)
 os.umask(UMASK)  # there is no way to read it without setting it
 
@@ -65,8 +69,9 @@ def moved_into_place(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def moved_together(folder: Path) -> Iterator[Path]:
-    """A folder to write files into, which then take their places in `folder` as one.
+def moved_together(folder: Path, *, instead: Iterable[str] = ()) -> Iterator[Path]:
+    """A folder to write files into, which then take their places in `folder` as one; `instead` names files
+    of the model before, which leave with them unless they were written anew.
 
     One renaming decides: before it, nothing has changed; after it, whoever comes next finishes what a kill
     has cut short (`finish_move`), so that files of two models never stay side by side.
@@ -77,6 +82,9 @@ def moved_together(folder: Path) -> Iterator[Path]:
         whole = Path(part) / "whole"
         whole.mkdir()
         yield whole
+        old = [folder / name for name in instead if not (whole / name).exists()]
+        if gone := {file.name: identity(file) for file in old if file.is_file()}:
+            write_json(whole / GONE, gone)
         for file in whole.iterdir():
             settle(file)
         settle(whole)
@@ -89,13 +97,25 @@ def finish_move(folder: Path) -> None:
     waiting = folder / NEXT
     if not waiting.is_dir():
         return
-    for file in sorted(waiting.iterdir()):
+    leave = json.loads(waiting.joinpath(GONE).read_text()) if waiting.joinpath(GONE).is_file() else {}
+    for name, which in leave.items():
         with suppress(FileNotFoundError):  # another process is finishing the same move
-            file.replace(folder / file.name)
+            if identity(folder / name) == which:
+                (folder / name).unlink()
+    for file in sorted(waiting.iterdir(), key=lambda file: file.name == GONE):
+        with suppress(FileNotFoundError):
+            if file.name != GONE:
+                file.replace(folder / file.name)
             file.unlink(missing_ok=True)  # replacing does nothing where both names are of one file
     with suppress(OSError):
         waiting.rmdir()
     settle(folder)
+
+
+def identity(file: Path) -> list[int]:
+    """What tells a file from another that takes its name."""
+    facts = file.stat()
+    return [facts.st_ino, facts.st_mtime_ns, facts.st_size]
 
 
 def settle(place: Path) -> None:
@@ -115,7 +135,7 @@ def settle(place: Path) -> None:
 
 def leftovers(folder: Path) -> list[Path]:
     """What killed writers left half-written in a folder."""
-    return sorted([*folder.glob(f"{PART}*"), *folder.glob(".*.part")])
+    return sorted(path for path in folder.iterdir() if LEFT.fullmatch(path.name))
 
 
 def remove(place: Path) -> None:

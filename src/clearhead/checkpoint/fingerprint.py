@@ -20,7 +20,7 @@ from clearhead.checkpoint.files import read_json
 from clearhead.errors import ClearheadError, FolderError
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
-from clearhead.model.transformer import Transformer
+from clearhead.model.transformer import Transformer, own_modes
 from clearhead.text.tokenizer import Tokenizer
 
 FINGERPRINT = "fingerprint.json"
@@ -61,11 +61,12 @@ def sample(network: Transformer) -> tuple[list[list[int]], list[list[int]]]:
     return ids, segments
 
 
+@own_modes()
 def answers(network: Transformer, ids: list[list[int]], *, segments: list[list[int]]) -> list[list[float]]:
     """The first numbers of what the network makes of each input: the head's, or the first token's vector."""
     batch = pack(ids, segments)
     context = Context.of(batch.layout)
-    with torch.inference_mode(), InDouble():
+    with InDouble():
         stream = network(batch, context)
         firsts = [stream[rows][0] for rows in batch.layout.slices]
         found = list(network.head(stream, context)) if network.head else firsts

@@ -4,6 +4,7 @@ Everything is loaded and computed in float32, whatever the files hold, and saved
 model take their places together (`files.moved_together`): a reader never meets half a file or half a model.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,19 +15,38 @@ from torch import Tensor
 from clearhead.checkpoint import fingerprint
 from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.family import Family
-from clearhead.checkpoint.files import finish_move, moved_together, read_json, write_json, write_tensors
-from clearhead.checkpoint.fingerprint import FINGERPRINT
-from clearhead.checkpoint.tensors import WEIGHTS, Stored, read_tensors
+from clearhead.checkpoint.files import (
+    finish_move,
+    identity,
+    moved_together,
+    read_json,
+    write_json,
+    write_tensors,
+)
+from clearhead.checkpoint.fingerprint import ADDED, FINGERPRINT
+from clearhead.checkpoint.tensors import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, Stored, read_tensors
 from clearhead.checkpoint.translate import Fields
 from clearhead.errors import ClearheadError, FolderError
 from clearhead.model.config import Config, Head, Learned, Problem
-from clearhead.model.transformer import Transformer
+from clearhead.model.transformer import Transformer, own_modes
 from clearhead.settings import Opening
 from clearhead.text.tokenizer import Tokenizer
 
 ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token")
 CONFIG, GENERATION = "config.json", "generation_config.json"
 OPENING = Opening()
+TRIES = 20  # of reading a folder which others write to
+KINDS = (".json", ".safetensors", ".txt", ".jinja", ".bin")  # of files that a model is read from
+# Files that may be of the model before, and leave with it.
+WORDS = (
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+)
+OLD = (*ADDED, GENERATION, INDEX, PICKLE, PICKLE_INDEX, *WORDS, "chat_template.jinja")
 
 
 @dataclass(frozen=True)
@@ -45,14 +65,39 @@ class Loaded:
 
 
 def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
-    """Read a model folder, strictly by name.
+    """Read a model folder, strictly by name; all of it as one save has left it.
 
     Raises `FolderError` naming the file, field or tensor that is missing, unknown or does not fit.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise FolderError(f"{folder} is not a folder; give a model folder, or a name from `clearhead get`")
-    finish_move(folder)
+    for _ in range(TRIES):
+        finish_move(folder)
+        before = state_of(folder)
+        try:
+            loaded = _read(folder, opening)
+        except (FolderError, FileNotFoundError):
+            if state_of(folder) == before:
+                raise
+        else:
+            if state_of(folder) == before:
+                return loaded
+    raise FolderError(f"{folder} is written to again and again while it is read; try again, or copy it first")
+
+
+def state_of(folder: Path) -> dict[str, list[int]]:
+    """The files of a model in a folder, each told from another of its name."""
+    found = {}
+    for file in folder.iterdir():
+        with suppress(FileNotFoundError):  # a rename that is under way
+            if file.suffix in KINDS and file.is_file():
+                found[file.name] = identity(file)
+    return found
+
+
+@own_modes(learning=True)
+def _read(folder: Path, opening: Opening) -> Loaded:
     values = read_json(folder / CONFIG)
     family = family_of(values, folder / CONFIG)
     fields = Fields(values, str(folder / CONFIG))
@@ -170,7 +215,8 @@ def _own(ours: dict[str, Tensor], family: Family, *, stored: Stored) -> dict[str
     for name, tensor in own.items():
         if tensor.numel() and not torch.stack(tensor.aminmax()).isfinite().all():
             parts = family.published(name)
-            raise FolderError(f"{files[parts[0]]}: {' + '.join(parts)} holds numbers that are not finite")
+            which = f"{files[parts[0]]}: {' + '.join(parts)}"
+            raise FolderError(f"{which} holds numbers that are not finite; fetch or save the folder again")
     return own
 
 
@@ -223,7 +269,7 @@ def write_folder(folder: str | Path, loaded: Loaded) -> None:
     tensors = family.to_published(
         ours, prefixed=bool(loaded.labels) or network.config.language_head, config=network.config
     )
-    with moved_together(folder) as place:
+    with moved_together(folder, instead=OLD) as place:
         loaded.tokenizer.write(place)
         write_tensors(place / WEIGHTS, tensors)
         write_json(place / CONFIG, values)

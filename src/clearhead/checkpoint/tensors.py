@@ -51,7 +51,7 @@ def read_tensors(folder: Path, *, allow_bin: bool = False) -> Stored:
     others = sorted(item.name for ending in ("bin", "h5", "msgpack", "index.json", "safetensors", "gguf")
                     for item in folder.glob(f"*.{ending}"))  # fmt: skip
     found = f"; found {', '.join(others)}, which is not read" if others else ""
-    raise FolderError(f"{folder} has no {WEIGHTS}{found}")
+    raise FolderError(f"{folder} has no {WEIGHTS}{found}; fetch or save the folder again")
 
 
 def _single(path: Path) -> Stored:
@@ -117,6 +117,8 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
         header = json.loads(file.read(size))
         for name in sorted(names, key=lambda name: header[name]["data_offsets"]):
             facts = header[name]
+            if facts["dtype"] not in KINDS:
+                raise FolderError(f"{path}: {name} is of kind {facts['dtype']}; known: {', '.join(KINDS)}")
             tensors[name] = torch.empty(facts["shape"], dtype=KINDS[facts["dtype"]])
             file.seek(8 + size + facts["data_offsets"][0])
             if tensors[name].numel():

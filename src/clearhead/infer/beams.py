@@ -11,9 +11,10 @@ from torch import Tensor
 
 from clearhead.errors import SettingError
 from clearhead.infer.choosing import ruled
-from clearhead.infer.generate import check_prompt, refuse_silent, step
+from clearhead.infer.generate import check_prompt, refuse_foreign, refuse_silent, step
 from clearhead.infer.model import Model
 from clearhead.model.cache import Cache
+from clearhead.model.transformer import own_modes
 from clearhead.settings import Generating
 
 
@@ -40,10 +41,11 @@ def beam_search(
     refuse_silent(model)
     if settings.beams > network.config.vocab:
         raise SettingError(f"--beams {settings.beams} is more than the vocabulary of {network.config.vocab}")
+    refuse_foreign(network, [settings])
     for index, prompt in enumerate(prompts):
         check_prompt(prompt, index=index, limit=network.config.limit)
     for prompt in prompts:
-        with torch.inference_mode():
+        with own_modes():
             found = Search(model, list(prompt), settings=settings).run()
         yield found
 

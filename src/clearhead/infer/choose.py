@@ -11,6 +11,7 @@ from clearhead.infer.model import Model
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
+from clearhead.model.transformer import own_modes
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def choose(model: Model, prompt: Sequence[int], *, options: Sequence[str]) -> li
     network = model.loaded.network
     longest = max(map(len, pieces))
     check_prompt([*prompt, *[0] * (longest - 1)] if prompt else [], index=0, limit=network.config.limit)
-    with torch.inference_mode():
+    with own_modes():
         cache = Cache(network.config, 1)
         first = step(network, cache, pieces=[list(prompt)], wanted=[1])[0][0].double().log_softmax(-1)
         cache.keep([0] * len(pieces))

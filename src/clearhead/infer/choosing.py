@@ -44,8 +44,11 @@ def banned(ids: Sequence[int], *, size: int) -> list[int]:
 def ruled(
     scores: Scores, ids: Sequence[int], *, new: int, ends: Sequence[int], settings: Generating
 ) -> Scores:
-    """Logits after penalties and bans; `ids` are the prompt's and the answer's so far, `new` the answer's
-    number. What is banned is −inf."""
+    """Logits after biases, penalties and bans, −inf where banned; `ids` are the prompt's and the answer's so
+    far, `new` the answer's number."""
+    if settings.biases:
+        places = torch.tensor(list(settings.biases))
+        scores = scores.index_add(0, places, torch.tensor(list(settings.biases.values()), dtype=scores.dtype))
     if settings.repetition_penalty != 1 and ids:
         scores = penalised(scores, ids, penalty=settings.repetition_penalty)
     out = banned(ids, size=settings.no_repeat_ngram_size) if settings.no_repeat_ngram_size else []

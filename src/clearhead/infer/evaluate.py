@@ -9,8 +9,9 @@ from typing import Any
 from torch import Tensor
 
 from clearhead.data.rows import Row, read_rows
-from clearhead.infer.model import Model
+from clearhead.infer.model import Model, asked
 from clearhead.model.config import Problem
+from clearhead.model.transformer import own_modes
 from clearhead.settings import Asking, made
 from clearhead.tasks.classify import Result
 from clearhead.tasks.examples import encode_rows
@@ -48,11 +49,13 @@ class Evaluation:
 def evaluate(model: Model, data: str | Path, **options: Any) -> Evaluation:
     """Evaluate a model on a file of labelled texts; options as in `clearhead evaluate --help`."""
     settings: Asking = made(Asking, options)
+    model = asked(model)
     several = model.loaded.problem is Problem.MULTI
     rows = read_rows(data, several=several, **settings.reading())
     return evaluate_rows(model, rows, settings=settings)
 
 
+@own_modes()
 def evaluate_rows(model: Model, rows: list[Row], *, settings: Asking) -> Evaluation:
     """Evaluate a model on rows that are read already."""
     start = perf_counter()
@@ -81,6 +84,7 @@ def covered(rows: Sequence[Row], given: Sequence[Answer], *, below: float) -> An
     return Answered(below, len(pairs) / len(rows), right / len(pairs) if pairs else None)
 
 
+@own_modes()
 def predict_rows(model: Model, rows: Sequence[Row], *, settings: Asking) -> list[tuple[Row, Answer]]:
     """One result a row, in order. A text of only white space, where it is let through, gets a result without
     label."""

@@ -7,6 +7,7 @@ so that an answer does not depend on the company it was made in.
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal
 
 import torch
@@ -14,12 +15,12 @@ from torch import Tensor
 
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.choosing import chosen, ruled, stream_of
-from clearhead.infer.model import Model
+from clearhead.infer.model import Model, asked
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
 from clearhead.model.linear import STEADY
-from clearhead.model.transformer import Transformer
+from clearhead.model.transformer import Transformer, own_modes
 from clearhead.settings import Generating, made
 from clearhead.text.stream import Stream
 
@@ -82,6 +83,7 @@ def tokens(
     for index, prompt in enumerate(prompts):
         check_prompt(prompt, index=index, limit=network.config.limit)
     each = [settings] * len(prompts) if isinstance(settings, Generating) else list(settings)
+    refuse_foreign(network, each)
     waiting = [(text, sample) for text, own in enumerate(each) for sample in range(own.samples)][::-1]
     cache, active = Cache(network.config), list[Lane]()
     while waiting or active:
@@ -90,7 +92,7 @@ def tokens(
             begin(model, prompts[text], text=text, sample=sample, settings=each[text])
             for text, sample in (waiting.pop() for _ in range(min(free, len(waiting))))
         ]
-        with torch.inference_mode():
+        with own_modes():
             logits = []
             if active:
                 pieces = [[lane.ids[-1], *lane.guess(network.config.limit)] for lane in active]
@@ -124,6 +126,16 @@ def refuse_silent(model: Model) -> None:
     """Refuse a model that cannot say what comes next."""
     if not model.config.language_head:
         raise SettingError(f"{model.name} has no language head, so it cannot generate")
+
+
+def refuse_foreign(network: Transformer, settings: Sequence[Generating]) -> None:
+    """Refuse a bias of an id that the model does not have, or of all it has."""
+    vocab = network.config.vocab
+    for biases in (each.biases for each in settings):
+        if beyond := [id for id in biases if id >= vocab]:
+            raise SettingError(f"--logit-bias {beyond[0]}: the model's ids go from 0 to {vocab - 1}")
+        if list(biases.values()).count(-inf) == vocab:
+            raise SettingError("--logit-bias forbids every token; leave at least one")
 
 
 def check_prompt(prompt: Sequence[int], *, index: int, limit: int | None) -> None:
@@ -190,12 +202,13 @@ def generate(model: Model, prompts: Sequence[str], **settings: object) -> Iterat
 
     Greedy unless `temperature` is above 0; options as `clearhead generate --help` lists them.
     """
-    asked: Generating = made(Generating, settings)
-    if asked.samples > 1:
+    wanted: Generating = made(Generating, settings)
+    model = asked(model)
+    if wanted.samples > 1:
         raise SettingError(
             "samples gives several answers to a prompt; clearhead.infer.generate.tokens tells them apart"
         )
     ids = [list(encoding.ids) for encoding in model.tokenizer.encode(list(prompts))]
-    for token in tokens(model, ids, settings=asked):
+    for token in tokens(model, ids, settings=wanted):
         if token.piece:
             yield token.text, token.piece

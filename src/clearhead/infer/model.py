@@ -9,13 +9,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from clearhead.checkpoint.catalog import locate
-from clearhead.checkpoint.folder import Loaded, read_folder, write_folder
+from clearhead.checkpoint.catalog import a_path, locate
+from clearhead.checkpoint.folder import CONFIG, Loaded, read_folder, write_folder
+from clearhead.checkpoint.lock import check_free
 from clearhead.errors import DataError, SettingError
 from clearhead.model.config import Config, Pooling
 from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
 from clearhead.model.layout import Batch, pack
+from clearhead.model.transformer import own_modes
 from clearhead.settings import Asking, Loading, Long, Reading, made
 from clearhead.tasks.task import Answer, Task, held_back, task_of
 from clearhead.text.tokenizer import Encoding, Text, Tokenizer
@@ -71,6 +73,7 @@ class Model:
         made(Reading, {"long": long})
         return self.tokenizer.encode(check_texts(texts), limit=self.limit, long=long)
 
+    @own_modes()
     def predict(
         self,
         texts: Sequence[Text],
@@ -89,6 +92,7 @@ class Model:
         results = self.task.results(self.logits(encodings, batch_tokens=batch_tokens), encodings)
         return held_back(results, abstain_below)
 
+    @own_modes()
     def logits(
         self, encodings: Sequence[Encoding], *, batch_tokens: int = 2048
     ) -> Float[Tensor, "texts labels"]:
@@ -97,9 +101,8 @@ class Model:
             raise self.unlabelled()
         network = self.loaded.network
         found = torch.zeros(len(encodings), len(self.task.labels), dtype=torch.float32)
-        with torch.inference_mode():
-            for members, batch in batches_of(encodings, batch_tokens):
-                found[members] = network.classify(batch).float()
+        for members, batch in batches_of(encodings, batch_tokens):
+            found[members] = network.classify(batch).float()
         return found
 
     def unlabelled(self) -> SettingError:
@@ -108,22 +111,44 @@ class Model:
         how = f"clearhead train classify --from {base} --data FILE --out FOLDER"
         return SettingError(f"{base} has no labels yet; train it: {how}")
 
+    @own_modes()
     def embed(
         self, texts: Sequence[Text], *, pooling: Pooling | str = Pooling.MEAN, long: Long = "truncate"
     ) -> Float[Tensor, "texts width"]:
         """One vector of the last block a text, in order."""
-        encodings = self.encode(texts, long=long)
+        if pooling not in list(Pooling):
+            raise SettingError(f"pooling={pooling!r} is not one of {', '.join(Pooling)}")
+        how, encodings = Pooling(pooling), self.encode(texts, long=long)
         found = torch.zeros(len(encodings), self.config.width, dtype=torch.float32)
-        with torch.inference_mode():
-            for members, batch in batches_of(encodings, 2048):
-                context = Context.of(batch.layout)
-                stream = self.loaded.network(batch, context)
-                found[members] = pool(stream, batch.layout, pooling=Pooling(pooling)).float()
+        for members, batch in batches_of(encodings, 2048):
+            context = Context.of(batch.layout)
+            stream = self.loaded.network(batch, context)
+            found[members] = pool(stream, batch.layout, pooling=how).float()
         return found
 
-    def save(self, folder: str | Path) -> None:
-        """Write the model folder."""
-        write_folder(folder, self.loaded)
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write the model folder: a new or an empty one or, with `overwrite`, one that holds a model, whose
+        files are replaced as one. Raises `SettingError` where something would be lost."""
+        place = a_path(folder, "the folder to save to:")
+        if place.exists() and not place.is_dir():
+            raise SettingError(f"{place} is a file; give a folder")
+        check_free(place)
+        if place.is_dir() and any(place.iterdir()):
+            if not overwrite:
+                raise SettingError(
+                    f"{place} is not empty; give another folder, or overwrite=True to replace the model in it"
+                )
+            if not (place / CONFIG).is_file():
+                raise SettingError(f"overwrite: {place} holds no model to replace; give another folder")
+        write_folder(place, self.loaded)
+
+
+def asked(model: Any) -> "Model":
+    """A model that was loaded; SettingError for its name, or anything else."""
+    if isinstance(model, Model):
+        return model
+    how = f"load it first: clearhead.load({model!r})" if isinstance(model, str | Path) else "load one first"
+    raise SettingError(f"{type(model).__name__} was given where a loaded model is needed; {how}")
 
 
 def batches_of(encodings: Sequence[Encoding], budget: int) -> Iterator[tuple[list[int], Batch]]:

@@ -2,25 +2,19 @@
 
 import hashlib
 import json
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from clearhead.checkpoint.files import leftovers, moved_into_place, read_json, settle
+from clearhead.checkpoint.lock import LOCK
 from clearhead.data.rows import Row
 from clearhead.errors import SettingError
 from clearhead.learn.state import not_states
 from clearhead.settings import Opening, Training
 
-try:
-    import fcntl
-except ImportError:  # not a POSIX machine: two runs into one folder are not noticed there
-    fcntl = None  # type: ignore[assignment]
-
-SETTINGS, LOG, REPORT, LOCK = "settings.json", "metrics.jsonl", "report.html", ".running"
+SETTINGS, LOG, REPORT = "settings.json", "metrics.jsonl", "report.html"
 # Settings that do not change what is computed.
 FREE = ("resume", "overwrite", "out", "baseline", *(item.name for item in fields(Opening)))
 
@@ -40,6 +34,10 @@ def check_place(settings: Training) -> None:
         raise SettingError(
             f"--from {settings.base} lies in --out {out}, which the run changes; give another --out"
         )
+    for name in ("data", "validation"):
+        given = getattr(settings, name)
+        if given and Path(given).exists() and Path(given).resolve().is_relative_to(out.resolve()):
+            raise SettingError(f"--{name} {given} lies in --out {out}, whose files the run replaces; move it")
     run = is_run(out)
     if (settings.resume or settings.overwrite) and (foreign := not_states(out)):
         raise SettingError(
@@ -60,12 +58,6 @@ def check_place(settings: Training) -> None:
         raise SettingError(f"{out} is not empty; {going_on if run else 'give another --out'}")
 
 
-def check_free(folder: Path) -> None:
-    """Refuse a folder in which a run is going on."""
-    if process := holder(folder):
-        raise in_use(folder, process)
-
-
 def content(folder: Path) -> list[Path]:
     """What is in a folder, leaving out what a killed run may leave behind before it began."""
     if not folder.is_dir():
@@ -82,56 +74,6 @@ def is_run(folder: Path) -> bool:
     if not isinstance(values, dict) or not {"task", "settings", "resolved"} <= values.keys():
         return False
     return isinstance(values["settings"], dict) and isinstance(values["resolved"], dict)
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other runs out of a folder, which is made if need be.
-
-    The lock is the system's, on a file that names the process: it ends with the process, however that ends.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / LOCK
-    while True:
-        with path.open("a+", encoding="utf-8") as file:
-            if not _taken(file):
-                raise in_use(folder, holder(folder) or "?")
-            if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                continue  # the run before has just removed it
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
-            try:
-                yield
-            finally:
-                path.unlink(missing_ok=True)
-            return
-
-
-def holder(folder: Path) -> str | None:
-    """The process whose run is going on in a folder."""
-    try:
-        with (folder / LOCK).open("r+", encoding="utf-8") as file:
-            return None if _taken(file) else file.read().strip() or "?"
-    except OSError:
-        return None
-
-
-def in_use(folder: Path, process: str) -> SettingError:
-    """The error of two runs into one folder."""
-    return SettingError(
-        f"a run is going on in {folder} (process {process}); wait for its end, stop it, or give another --out"
-    )
-
-
-def _taken(file: IO[str]) -> bool:
-    if fcntl is None:
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def append_log(folder: Path, line: dict[str, Any]) -> None:

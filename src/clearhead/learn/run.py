@@ -10,6 +10,7 @@ from typing import Any
 from clearhead.checkpoint.card import CARD
 from clearhead.checkpoint.files import finish_move, leftovers, read_json, remove, write_json
 from clearhead.checkpoint.folder import write_folder
+from clearhead.checkpoint.lock import check_free, locked
 from clearhead.errors import ClearheadError, Interrupted, SettingError
 from clearhead.infer.evaluate import Evaluation, evaluate_rows
 from clearhead.infer.model import Model
@@ -29,6 +30,7 @@ from clearhead.learn.state import (
 )
 from clearhead.learn.texts import measure_of, read_texts
 from clearhead.learn.trainer import NotFinite, Plan, Step, Trainer
+from clearhead.model.transformer import own_modes
 from clearhead.settings import Asking, Training, made
 from clearhead.tasks.examples import encode_rows
 from clearhead.tasks.task import Scores
@@ -59,9 +61,10 @@ def train(task: str, **options: Any) -> "Run":
 class Run:
     """Reads and checks everything at once; nothing is written before iterating begins."""
 
+    @own_modes(learning=True)
     def __init__(self, settings: Training):
         self.settings, self.out = settings, Path(settings.out)
-        place.check_free(self.out)
+        check_free(self.out)
         place.check_place(settings)
         texts = read_texts(settings)
         self.training, self.validation, self.notes = texts.training, texts.validation, texts.notes
@@ -127,7 +130,7 @@ class Run:
         self.stopping = True
 
     def __iter__(self) -> Iterator[Progress]:
-        with place.locked(self.out):
+        with locked(self.out):
             self.begin()
             try:
                 yield from self.steps()

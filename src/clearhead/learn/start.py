@@ -1,6 +1,7 @@
 """What a run starts from: a model by name or folder, or a new one made to fit the texts."""
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,8 +11,10 @@ from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.fingerprint import digest
 from clearhead.checkpoint.folder import CONFIG, Loaded, read_folder
+from clearhead.checkpoint.sizes import Sizes, sizes
 from clearhead.data.labels import numbers
 from clearhead.data.rows import Row
+from clearhead.errors import SettingError
 from clearhead.model.config import Activation, Config, Head, Pooling, Problem, Sinusoidal
 from clearhead.model.transformer import new_transformer, with_head
 from clearhead.settings import Training
@@ -72,10 +75,23 @@ def new_model(settings: Training, rows: Sequence[Row], *, task: Task) -> Loaded:
         activation=Activation.RELU,
         scale_embedding=True,
     )
+    refuse_huge(sizes(config))
     family = FAMILIES["clearhead"]
     head = Head(len(task.labels), Pooling(settings.pooling or "mean"), dense=False)
     network = new_transformer(config, head, seed=settings.seed)
     return Loaded(network, tokenizer, task.labels, family, None, task.problem)
+
+
+def refuse_huge(found: Sizes) -> None:
+    """Refuse a new model that this machine cannot hold while it learns."""
+    if hasattr(os, "sysconf"):  # there is no such number elsewhere
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if found.training_bytes > memory:
+            needed, there = (f"{number / 1e9:,.0f} GB" for number in (found.training_bytes, memory))
+            raise SettingError(
+                f"a new model of {found.parameters:,} parameters takes {needed} to train, and this machine "
+                f"has {there}; lower --width, --hidden, --layers or --vocab"
+            )
 
 
 def digest_of_base(settings: Training) -> str | None:

@@ -17,7 +17,7 @@ from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
 from clearhead.model.layout import Batch
 from clearhead.model.linear import Dropout
-from clearhead.model.transformer import Transformer
+from clearhead.model.transformer import Transformer, own_modes
 from clearhead.tasks.task import Task
 from clearhead.text.tokenizer import Encoding
 
@@ -103,25 +103,30 @@ class Trainer:
     def run(self) -> Iterator[Step]:
         """Go on from the step after `done` to the last one."""
         while self.done < len(self.steps):
-            epoch, last, batches = self.steps[self.done]
-            start = perf_counter()
-            rate = self.schedule(self.done + 1)
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-            loss = self.gradients(batches, self.drop)
-            norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.max_grad_norm)
-            if not isfinite(loss) or not norm.isfinite():
-                raise NotFinite(
-                    f"the loss or its gradient is not finite at step {self.done + 1} (loss {loss:g}); "
-                    "lower --learning-rate"
-                )
-            self.optimizer.step()
-            self.optimizer.zero_grad()
-            self.done += 1
-            texts = sum(len(batch) for batch in batches)
-            tokens = sum(len(self.examples[index].ids) for batch in batches for index in batch)
-            seconds = perf_counter() - start
-            yield Step(self.done, epoch, last, loss, rate, float(norm), tokens, texts, seconds)
+            yield self.step()
+
+    @own_modes(learning=True)
+    def step(self) -> Step:
+        """The step after `done`."""
+        epoch, last, batches = self.steps[self.done]
+        start = perf_counter()
+        rate = self.schedule(self.done + 1)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        loss = self.gradients(batches, self.drop)
+        norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.max_grad_norm)
+        if not isfinite(loss) or not norm.isfinite():
+            raise NotFinite(
+                f"the loss or its gradient is not finite at step {self.done + 1} (loss {loss:g}); "
+                "lower --learning-rate"
+            )
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.done += 1
+        texts = sum(len(batch) for batch in batches)
+        tokens = sum(len(self.examples[index].ids) for batch in batches for index in batch)
+        seconds = perf_counter() - start
+        return Step(self.done, epoch, last, loss, rate, float(norm), tokens, texts, seconds)
 
     def gradients(self, batches: Sequence[Sequence[int]], drop: Dropout | None) -> float:
         """Add the gradient of the mean loss over all texts of the batches; returns that loss."""
@@ -156,6 +161,7 @@ class Trainer:
         self.body_seconds = perf_counter() - start
         return found
 
+    @own_modes(learning=True)
     def estimate(self) -> float:
         """Seconds that the remaining steps will take, from two timed tries that change nothing."""
         rest = self.steps[self.done :]

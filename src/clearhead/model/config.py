@@ -114,16 +114,22 @@ class Problem(StrEnum):
     REGRESSION = "regression"  # numbers as they are
 
 
+LARGEST = 1e30  # number that float32 can still compute with
+MOST = 2**28  # of any size: the product of two is the number of bytes of a tensor that could still be named
+
+
 def whole_number(name: str, value: Any, *, least: int) -> None:
-    """Refuse what is not a whole number of at least `least`, by name."""
+    """Refuse what is not a whole number of at least `least`, or beyond any model, by name."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise SettingError(f"{name}={value!r} must be a whole number of at least {least}")
+    if value > MOST:
+        raise SettingError(f"{name}={value!r} is beyond any model; at most {MOST}")
 
 
 def finite_number(name: str, value: Any) -> None:
     """Refuse what is not a number of at least 0, by name."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
-        raise SettingError(f"{name}={value!r} must be a number of at least 0")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
+        raise SettingError(f"{name}={value!r} must be a number of at least 0 and at most {LARGEST:g}")
 
 
 def share(name: str, value: Any) -> None:

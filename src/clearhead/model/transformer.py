@@ -1,6 +1,7 @@
 """Embedding, a stack of blocks, a head: an encoder, or a decoder that stands alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from math import sqrt
 from typing import TypeVar
@@ -20,6 +21,22 @@ from clearhead.model.linear import Linear, linear
 from clearhead.model.positions import positions_for
 
 Made = TypeVar("Made", bound=nn.Module)
+
+
+@contextmanager
+def own_modes(*, learning: bool = False) -> Iterator[None]:
+    """float32 on the CPU, without gradients or (`learning`) with them, whatever modes of torch the caller has
+    set: a default dtype or device, autocast, `no_grad`, `inference_mode`."""
+    with ExitStack() as modes:
+        modes.callback(torch.set_default_dtype, torch.get_default_dtype())
+        torch.set_default_dtype(torch.float32)
+        modes.enter_context(torch.autocast("cpu", enabled=False))
+        modes.enter_context(torch.inference_mode(not learning))
+        if learning:
+            modes.enter_context(torch.enable_grad())
+        if torch.get_default_device().type != "cpu":  # costs time in every operation
+            modes.enter_context(torch.device("cpu"))
+        yield
 
 
 class Embedding(nn.Module):

@@ -1,7 +1,7 @@
 """What a user may ask for. Each dataclass is the Python arguments, the flags, the help and the docs of a
 verb."""
 
-from clearhead.settings.asking import Asking, Empty, Format, Loading, Long, Opening, Reading
+from clearhead.settings.asking import Asking, Empty, Format, Loading, Long, Opening, Reading, Writing
 from clearhead.settings.generating import Generating
 from clearhead.settings.learning import (
     BALANCED,
@@ -30,6 +30,6 @@ from clearhead.settings.options import (
 __all__ = [
     "BALANCED", "HEAVIEST", "LIGHTEST", "Asking", "Empty", "Format", "Generating", "Kind",
     "Learning", "Loading", "Long", "Making", "Measures", "Opening", "Problems", "Reading",
-    "Training", "Vocabulary", "at_least", "check_choices", "fitted", "flag", "hints_of", "made",
+    "Training", "Vocabulary", "Writing", "at_least", "check_choices", "fitted", "flag", "hints_of", "made",
     "named_weights", "option", "required",
 ]  # fmt: skip

@@ -37,6 +37,14 @@ class Loading(Opening):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Writing:
+    """Where results go."""
+
+    out: str | None = option(None, "new file to write the JSON lines to, instead of printing")
+    json: Annotated[bool, Parameter(negative="")] = option(False, "print JSON also on a terminal")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reading:
     """How a file of texts is read."""
 

@@ -1,7 +1,8 @@
 """How a language model's text is chosen, token by token, and where it ends."""
 
 from dataclasses import dataclass
-from math import isfinite
+from functools import cached_property
+from math import inf, isfinite, isnan, nan
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -32,6 +33,9 @@ class Generating:
     )
     stop: Annotated[list[str] | None, Parameter(negative="", allow_leading_hyphen=True)] = option(
         None, "end an answer before this string; may be given several times"
+    )
+    logit_bias: Annotated[list[str] | None, Parameter(negative="")] = option(
+        None, "added to a token's logit each time: ID=NUMBER, -inf forbids it; may be given several times"
     )
     seed: int = option(0, "the same seed, prompt and settings give the same answer, in any company")
     batch_texts: int = option(16, "answers worked on at a time; they do not depend on it")
@@ -75,5 +79,23 @@ class Generating:
             raise SettingError("--samples of a greedy answer are all alike; give --temperature above 0 too")
         if self.lookup and (self.temperature or self.beams > 1):
             raise SettingError("--lookup is for greedy answers; leave --temperature and --beams out")
+        _ = self.biases
         if any(not text for text in self.stop or []):
             raise SettingError("--stop is empty; give the string that ends an answer")
+
+    @cached_property
+    def biases(self) -> dict[int, float]:
+        """What is added to the logits of which ids."""
+        found: dict[int, float] = {}
+        for text in self.logit_bias or []:
+            id, _, number = text.partition("=")
+            try:
+                bias = float(number.replace("_", "?"))  # Python would read 1_0 as 10
+            except ValueError:
+                bias = nan
+            if not id.strip().isascii() or not id.strip().isdigit() or isnan(bias) or bias == inf:
+                raise SettingError(f"--logit-bias {text!r} is not ID=NUMBER, such as 1234=-5 or 1234=-inf")
+            if int(id) in found:
+                raise SettingError(f"--logit-bias names the id {int(id)} twice; give it one number")
+            found[int(id)] = bias
+        return found

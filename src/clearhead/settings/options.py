@@ -30,7 +30,9 @@ def flag(name: str) -> str:
 
 def at_least(name: str, value: float, *, least: float) -> None:
     """Refuse a number that is too small, by the name of its flag."""
-    if not least <= value < 2**63:
+    if value >= 2**63:
+        raise SettingError(f"{flag(name)} {value} must be below 2**63")
+    if not least <= value:
         raise SettingError(f"{flag(name)} {value} must be at least {least}")
 
 
@@ -76,6 +78,10 @@ def fitted(item: Any, value: Any, *, hint: Any) -> Any:
         value = value.item()
     if isinstance(value, PathLike):
         value = str(value)
+    if isinstance(value, str) and "\0" in value:
+        raise SettingError(f"{item.name}={value!r} holds a null character, which no {flag(item.name)} has")
+    if kinds[0] not in TYPES and isinstance(value, dict):  # as the flag spells it
+        value = [f"{key}={number}" for key, number in value.items()]
     if kinds[0] not in TYPES:
         if isinstance(value, list | tuple) and all(isinstance(one, str | PathLike) for one in value):
             return [str(one) for one in value]

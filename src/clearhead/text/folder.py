@@ -58,7 +58,7 @@ def _read_json(path: Path) -> Json | None:
     if not path.is_file():
         return None
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:  # broken JSON, broken UTF-8, absurd nesting
         raise FolderError(f"{path} cannot be read as JSON ({error}); fetch it again") from error
     if not isinstance(content, dict):
@@ -127,6 +127,7 @@ def _kind(folder: Path, config: Json, *, rules: Json | None) -> tuple[Kind | Non
 def _read_rules(path: Path, rules: Json) -> tuple[Core, Json]:
     """The tokenizer that tokenizer.json describes, and its content with every field there."""
     _check_maps(path, rules.get("normalizer"))
+    _check_merges(path, rules.get("model"))
     try:
         core = Core.from_str(json.dumps(rules))
     except Exception as error:  # the library raises nothing more specific
@@ -164,6 +165,20 @@ def _check_maps(path: Path, part: Any) -> None:
             raise FolderError(f"{path}: precompiled_charsmap of the normalizer is broken; fetch it again")
     for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
         _check_maps(path, inner)
+
+
+def _check_merges(path: Path, model: Any) -> None:
+    """The library does not survive two tokens that merge into one which the vocabulary lacks."""
+    if not isinstance(model, dict) or not isinstance(vocab := model.get("vocab"), dict):
+        return
+    start = len(model.get("continuing_subword_prefix") or "")
+    for merge in model.get("merges") or ():
+        first, _, second = merge.partition(" ") if isinstance(merge, str) else (*merge[:1], "", *merge[1:2])
+        if first in vocab and second in vocab and first + second[start:] not in vocab:
+            raise FolderError(
+                f"{path}: {first!r} and {second!r} merge into {first + second[start:]!r}, which its "
+                "vocabulary lacks; fetch it again"
+            )
 
 
 def _check_id(path: Path, core: Core, *, token: str, id: int) -> None:

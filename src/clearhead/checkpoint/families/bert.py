@@ -36,21 +36,25 @@ RULES = (
 def config(fields: Fields) -> Config:
     """Facts from BERT's fields."""
     fields.require(position_embedding_type="absolute", is_decoder=False, add_cross_attention=False)
-    fields.require(embedding_size=fields("hidden_size"), pruned_heads={}, chunk_size_feed_forward=0)
+    fields.require(
+        embedding_size=fields.fact("embedding_size", "hidden_size"),
+        pruned_heads={},
+        chunk_size_feed_forward=0,
+    )
     return Config(
-        vocab=fields("vocab_size"),
-        width=fields("hidden_size"),
-        layers=fields("num_hidden_layers"),
-        heads=fields("num_attention_heads"),
-        hidden=fields("intermediate_size"),
-        positions=Learned(fields("max_position_embeddings")),
+        vocab=fields.fact("vocab", "vocab_size"),
+        width=fields.fact("width", "hidden_size"),
+        layers=fields.fact("layers", "num_hidden_layers"),
+        heads=fields.fact("heads", "num_attention_heads"),
+        hidden=fields.fact("hidden", "intermediate_size"),
+        positions=Learned(fields.fact("positions", "max_position_embeddings")),
         activation=fields.choice("hidden_act", ACTIVATIONS, default="gelu"),
-        epsilon=fields("layer_norm_eps", 1e-12),
-        segments=fields("type_vocab_size", 2),
+        epsilon=fields.fact("epsilon", "layer_norm_eps", default=1e-12),
+        segments=fields.fact("segments", "type_vocab_size", default=2),
         embedding_norm=True,
-        dropout=fields("hidden_dropout_prob", 0.1),
-        attention_dropout=fields("attention_probs_dropout_prob", 0.1),
-        initial_std=fields("initializer_range", 0.02),
+        dropout=fields.fact("dropout", "hidden_dropout_prob", default=0.1),
+        attention_dropout=fields.fact("attention_dropout", "attention_probs_dropout_prob", default=0.1),
+        initial_std=fields.fact("initial_std", "initializer_range", default=0.02),
     )
 
 

@@ -37,19 +37,19 @@ def config(fields: Fields) -> Config:
     # Positions are read from the file, also where they began as sines; the other dropouts are other heads'.
     fields.skip("sinusoidal_pos_embds", "qa_dropout", "tie_weights_")
     return Config(
-        vocab=fields("vocab_size"),
-        width=fields("dim"),
-        layers=fields("n_layers"),
-        heads=fields("n_heads"),
-        hidden=fields("hidden_dim"),
-        positions=Learned(fields("max_position_embeddings")),
+        vocab=fields.fact("vocab", "vocab_size"),
+        width=fields.fact("width", "dim"),
+        layers=fields.fact("layers", "n_layers"),
+        heads=fields.fact("heads", "n_heads"),
+        hidden=fields.fact("hidden", "hidden_dim"),
+        positions=Learned(fields.fact("positions", "max_position_embeddings")),
         activation=fields.choice("activation", ACTIVATIONS, default="gelu"),
         epsilon=1e-12,
         embedding_norm=True,
-        dropout=fields("dropout", 0.1),
-        attention_dropout=fields("attention_dropout", 0.1),
+        dropout=fields.fact("dropout", "dropout", default=0.1),
+        attention_dropout=fields.fact("attention_dropout", "attention_dropout", default=0.1),
         attended_dropout=0.0,
-        initial_std=fields("initializer_range", 0.02),
+        initial_std=fields.fact("initial_std", "initializer_range", default=0.02),
     )
 
 

@@ -67,11 +67,11 @@ def config(fields: Fields) -> Config:
     local = rotary_base(fields, kind="sliding_attention", older="local_rope_theta", default=10000.0)
     return Config(
         **read_plain(fields, PLAIN),
-        positions=Rotary(fields("max_position_embeddings"), base, local),
+        positions=Rotary(fields.fact("positions", "max_position_embeddings"), base, local),
         activation=fields.choice("hidden_activation", ACTIVATIONS, default="gelu"),
         window=window,
         global_every=global_every(fields),
-        attended_dropout=fields("attention_dropout", 0.0),
+        attended_dropout=fields.fact("attended_dropout", "attention_dropout", default=0.0),
         **FIXED,
     )
 

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from dataclasses import fields as names_of
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from clearhead.checkpoint.family import Family, Rule
 from clearhead.checkpoint.places import positions, spelled
@@ -50,6 +50,11 @@ def facts(kind: type, values: dict[str, Any], *, source: str) -> Any:
     for name, choice in CHOICES.items():
         if name in ready:
             ready[name] = choice(ready[name])
+    for name, hint in get_type_hints(kind).items():
+        switch = hint is bool or bool in get_args(hint)
+        unset = ready.get(name) is None and hint is not bool
+        if name in ready and switch and not (isinstance(ready[name], bool) or unset):
+            raise FolderError(f"{source}: {name}={ready[name]!r} must be true or false")
     if "positions" in ready:
         ready["positions"] = positions(ready["positions"], source)
     return kind(**ready)

@@ -23,7 +23,11 @@ def config(fields: Fields) -> Config:
     """Facts from RoBERTa's fields: BERT's, but that the first position is the padding id + 1."""
     rows, offset = fields("max_position_embeddings"), fields("pad_token_id", 1) + 1
     facts = bert.config(fields)
-    return replace(facts, positions=Learned(rows - offset, offset), segments=fields("type_vocab_size", 2))
+    return replace(
+        facts,
+        positions=Learned(rows - offset, offset),
+        segments=fields.fact("segments", "type_vocab_size", default=2),
+    )
 
 
 def head(fields: Fields, names: set[str], *, architecture: str) -> Head | None:

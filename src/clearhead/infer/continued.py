@@ -1,0 +1,65 @@
+"""Rows of a file of prompts → how a language model goes on with each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clearhead.data.rows import Row
+from clearhead.errors import SettingError
+from clearhead.infer.beams import beam_search
+from clearhead.infer.generate import End, tokens
+from clearhead.infer.model import Model
+from clearhead.settings import Generating, Long
+from clearhead.tasks.examples import encode_rows
+
+
+@dataclass(frozen=True)
+class Continued:
+    """An answer: its text without the prompt, why it ended, its tokens (an end token included), the sum of
+    their log-probabilities in nats, and how many tokens of the prompt were cut. An empty prompt has none."""
+
+    answer: str | None
+    end: End | None
+    tokens: int
+    log_probability: float | None
+    dropped: int
+
+
+def continued(
+    model: Model, rows: Sequence[Row], *, settings: Generating, long: Long
+) -> list[tuple[Row, Continued]]:
+    """One answer a row, in order; a prompt that leaves no room is cut to leave `max_new_tokens`, at the side
+    that the tokenizer says, or refused (`long`).
+
+    Raises `SettingError` for several answers a prompt, or where the positions hold no answer of that length.
+    """
+    if settings.samples > 1:
+        raise SettingError("--samples gives several answers to a prompt; here each row has one: leave it out")
+    room = None if model.limit is None else model.limit - settings.max_new_tokens
+    if room is not None and room < 1:
+        raise SettingError(
+            f"--max-new-tokens {settings.max_new_tokens} leaves no room for a prompt: {model.name} has "
+            f"{model.limit} positions"
+        )
+    asked = [index for index, row in enumerate(rows) if not row.blank]
+    encodings = encode_rows([rows[index] for index in asked], model.tokenizer, limit=room, long=long)
+    prompts = [list(encoding.ids) for encoding in encodings]
+    found = [Continued(None, None, 0, None, 0)] * len(rows)
+    for place, index in enumerate(asked):
+        found[index] = Continued("", None, 0, 0.0, encodings[place].dropped)
+    if settings.beams > 1:
+        for index, (best, *_) in zip(asked, beam_search(model, prompts, settings=settings), strict=True):
+            end: End = "end" if best.ended else "length"
+            text, dropped = model.tokenizer.decode(best.ids), found[index].dropped
+            found[index] = Continued(text, end, len(best.ids), best.log_probability, dropped)
+        return list(zip(rows, found, strict=True))
+    for token in tokens(model, prompts, settings=settings):
+        index = asked[token.text]
+        before = found[index]
+        found[index] = Continued(
+            (before.answer or "") + token.piece,
+            token.end,
+            before.tokens + 1,
+            (before.log_probability or 0.0) + token.log_probability,
+            before.dropped,
+        )
+    return list(zip(rows, found, strict=True))
