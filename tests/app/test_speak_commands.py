@@ -117,10 +117,11 @@ def test_options_of_language_models_are_refused_by_a_classifier(bert_folder):
 
 
 def test_chat_answers_line_by_line_and_resets(folder):
-    done = run("chat", folder, "--max-new-tokens", 4, given="good bread\n/reset\ngood bread\n")
+    done = run("chat", folder, "--max-new-tokens", 4, given="good bread\n/help\n/reset\ngood bread\n")
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert first == second
+    assert "(/help is not known: /reset begins anew" in done.stderr
     assert "a new conversation" in done.stderr
 
 

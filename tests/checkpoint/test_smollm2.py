@@ -1,7 +1,11 @@
 """A real GGUF file: SmolLM2-135M-Instruct, fetched with `get`, compared with the published code's reader."""
 
+import io
 import json
+import re
+import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +16,7 @@ from transformers import AutoModelForCausalLM
 from transformers.integrations.gguf import convert_gguf_tokenizer, get_gguf_tokenizer
 
 import clearhead as ch
+from clearhead.app.cli import main
 from clearhead.checkpoint import catalog
 from clearhead.errors import DownloadError
 from clearhead.text.tokenizer import Tokenizer
@@ -68,3 +73,39 @@ def test_the_ids_are_those_of_the_published_tokenizer(smollm2, original):
     for text in [*TEXTS, "<|im_start|>user\nhi<|im_end|>\n"]:
         assert content(ours, text) == published(theirs, text), text
         assert ours.decode(content(ours, text)) == text
+
+
+def shown(language):
+    page = (Path(__file__).parents[2] / "docs" / "generate.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, flags=re.M | re.S)
+
+
+COMMANDS = [line for block in shown("sh") for line in block.splitlines()]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_the_commands_of_the_page_about_decoding_run(smollm2, tmp_path, monkeypatch, capsys, line):
+    monkeypatch.chdir(tmp_path)
+    Path("prompts.csv").write_text("text,id\nThe capital of France is,1\nOnce upon a time,2\n")
+    with pytest.raises(SystemExit) as left:
+        main(shlex.split(line)[1:])
+    assert left.value.code == 0
+    said = capsys.readouterr().out
+    if line == 'clearhead generate smollm2 "The capital of France is" --max-new-tokens 8':
+        assert "Paris" in said
+    if "--logit-bias" in line:
+        assert "Paris" not in said
+
+
+@pytest.mark.parametrize("code", shown("python"))
+def test_the_programs_of_the_page_about_decoding_run(smollm2, code, capsys):
+    exec(compile(code, "generate.md", "exec"), {})
+    assert capsys.readouterr().out
+
+
+def test_it_holds_a_conversation(smollm2, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.StringIO("What is the capital of France?\nAnd of Italy?\n"))
+    with pytest.raises(SystemExit) as left:
+        main(["chat", "smollm2", "--max-new-tokens", "12"])
+    first, second = capsys.readouterr().out.strip().split("\n", 1)
+    assert left.value.code == 0 and "Paris" in first and second

@@ -1,7 +1,9 @@
 """The commands that go on with a text: generate and chat."""
 
+import re
 import sys
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,6 +82,8 @@ def chat(model: str, *, system: System = None, settings: Ways = WAYS, opening: L
     conversation(loaded.tokenizer, [*beginning, {"role": "user", "content": "…"}])  # says what is missing
     told = sys.stdin.isatty()
     if told:
+        with suppress(ImportError):
+            import readline  # noqa: F401 - from then on, input() can be edited and remembers
         say(f"{model}: /reset begins anew, /exit or Ctrl-D ends")
     history = list(beginning)
     while (line := asked(told)) is not None:
@@ -97,7 +101,10 @@ def chat(model: str, *, system: System = None, settings: Ways = WAYS, opening: L
         except KeyboardInterrupt:
             say(" (stopped)")
         print(flush=True)
-        history.append({"role": "assistant", "content": "".join(pieces)})
+        if pieces:
+            history.append({"role": "assistant", "content": "".join(pieces)})
+        else:  # stopped before a word: as if it had not been asked
+            history.pop()
     return 0
 
 
@@ -129,7 +136,9 @@ def asked(told: bool) -> str | None:
             return None
         if line in ("/exit", "/quit"):
             return None
-        if line:
+        if line != "/reset" and re.fullmatch(r"/[a-z]+", line):
+            say(f"({line} is not known: /reset begins anew, /exit ends)")
+        elif line:
             return line
 
 
