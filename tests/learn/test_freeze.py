@@ -36,7 +36,7 @@ def test_without_dropout_the_losses_are_those_of_the_whole_model(body_folder, re
     options = {"dropout": 0.0, "accumulate": accumulate}
     run = frozen(reviews, body_folder, tmp_path / "one", **options)
     whole = frozen(reviews, body_folder, tmp_path / "two", **options)
-    whole.trainer.freeze = False  # its body stays, but is asked at each step
+    whole.objective.freeze = False  # its body stays, but is asked at each step
     ours, theirs = ([step.loss for step in one.trainer.run()] for one in (run, whole))
     assert ours == theirs
 

@@ -56,7 +56,7 @@ def plain_losses(run, folder):
         longest = max(map(len, rows))
         ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
         mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
-        loss = model(ids, attention_mask=mask, labels=run.trainer.targets[members]).loss
+        loss = model(ids, attention_mask=mask, labels=run.objective.targets[members]).loss
         loss.backward()
         clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -53,6 +53,7 @@ app = App(
 )
 train = App(name="train", help="Train a model from a file of texts.")
 train.command(verbs.train_classify, name=["classify", "text-classification"])
+train.command(verbs.train_language, name=["language", "text-generation"])
 app.command(train)
 tokenizer = App(name="tokenizer", help="Learn a vocabulary from files of texts.")
 tokenizer.command(verbs.tokenizer_train, name="train")

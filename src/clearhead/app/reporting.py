@@ -1,5 +1,6 @@
 """A run's report, from what the run, its log and its evaluation hold."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -7,13 +8,16 @@ from clearhead.app.machine import machine
 from clearhead.app.show import say, span
 from clearhead.errors import ClearheadError
 from clearhead.explain.mistakes import most_confident_mistakes
-from clearhead.explain.report import Answer, Report, write_report
+from clearhead.explain.report import Answer, Report, Sample, write_report
 from clearhead.infer.evaluate import Evaluation
+from clearhead.infer.generate import generate
 from clearhead.infer.model import Model
+from clearhead.learn.language import LanguageRun
 from clearhead.learn.place import REPORT, read_log
 from clearhead.learn.run import Run
 from clearhead.model.config import Problem
 from clearhead.tasks.baseline import baseline, baseline_name
+from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.task import Scores
 
 
@@ -114,3 +118,70 @@ def report_of_run(run: Run) -> Path:
         next_steps=steps,
     )
     return report(run, model, evaluation=evaluation, extras=extras)
+
+
+SAMPLES = 3
+OPENING = 40  # characters of a text that was kept aside, to go on with
+
+
+def report_of_language(run: LanguageRun) -> Path:
+    """The report of a language model: how well the best one knows the texts kept aside, and how it writes."""
+    from clearhead.infer.model import load
+
+    model = load(run.out)
+    log = read_log(run.out)
+    best = next(line for line in log if line["step"] == run.best_step)
+    scores = LanguageScores(
+        texts=len(run.chosen_by),
+        tokens=sum(run.validation.lengths),
+        bytes=sum(len(text.encode()) for text in run.chosen_by),
+        **{name: best[f"eval_{name}"] for name in ("loss", "perplexity", "bits_per_byte")},
+    )
+    trained = sum(line["tokens"] for line in log)
+    config = model.config
+    facts = {
+        "Started from": run.settings.base,
+        "Family": model.loaded.family.model_type,
+        "Parameters": f"{sum(parameter.numel() for parameter in model.loaded.network.parameters()):,}",
+        "Blocks, width, heads": f"{config.layers}, {config.width}, {config.heads}",
+        "Vocabulary": f"{config.vocab:,}",
+        "Learned from": f"{len(run.texts):,} texts; {trained:,} tokens seen in {len(log):,} steps",
+        "Chosen by": f"{len(run.chosen_by):,} texts kept aside, best at step {run.best_step}",
+    }
+    timing = {
+        "Training": f"{span(run.seconds)}, validation included",
+        "Speed": f"{trained / max(run.seconds, 1e-9):,.0f} tokens a second",
+    }
+    path = run.out / REPORT
+    write_report(
+        path,
+        Report(
+            title=f"{run.out.name}: a language model",
+            subtitle=", ".join(run.settings.data),
+            metrics=scores,
+            metrics_of=f"{scores.tokens:,} tokens of texts kept aside (the best model was chosen by them)",
+            log=log,
+            samples=samples(model, run.chosen_by),
+            samples_source="Beginnings of texts kept aside (bold), and how it goes on, at temperature 0.8.",
+            facts=facts,
+            timing=timing,
+            machine={name: value for name, value in machine().items() if name != "cache"},
+            settings=asdict(run.settings),
+            notes=run.notes,
+            next_steps=[
+                ("Let it write", f'clearhead generate {run.out} "…" --temperature 0.8'),
+                ("Check its promises on this machine", f"clearhead verify {run.out}"),
+            ],
+        ),
+    )
+    return path
+
+
+def samples(model: Model, texts: Sequence[str]) -> list[Sample]:
+    """How the model goes on with the beginnings of a few texts."""
+    prompts = [text.lstrip()[:OPENING] for text in texts[:SAMPLES]]
+    most = min(200, max(1, (model.limit or 512) - 2 * OPENING))
+    written = [""] * len(prompts)
+    for index, piece in generate(model, prompts, max_new_tokens=most, temperature=0.8):
+        written[index] += piece
+    return [Sample(prompt=prompt, text=text) for prompt, text in zip(prompts, written, strict=True)]

@@ -11,12 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from clearhead.errors import DataError, SettingError
-from clearhead.settings import Asking, Generating, Loading, Opening, Training, Vocabulary, Writing, flag
+from clearhead.settings import (
+    Asking,
+    Generating,
+    Language,
+    Loading,
+    Opening,
+    Training,
+    Vocabulary,
+    Writing,
+    flag,
+)
 
 if TYPE_CHECKING:
     from clearhead.infer.model import Model
 
 Settings = Annotated[Training, Parameter(name="*")]
+Languages = Annotated[Language, Parameter(name="*")]
 Words = Annotated[Vocabulary, Parameter(name="*")]
 Ask = Annotated[Asking, Parameter(name="*")]
 Json = Annotated[bool, Parameter(negative="", help="print JSON also on a terminal")]
@@ -46,6 +57,18 @@ def train_classify(settings: Settings) -> int:
     run = Run(settings)
     watch.training(run)
     watch.trained(run, report_of_run(run))
+    return 0
+
+
+def train_language(settings: Languages) -> int:
+    """Train a language model on files of texts, from nothing or from another one, and write a report."""
+    from clearhead.app import watch
+    from clearhead.app.reporting import report_of_language
+    from clearhead.learn.language import LanguageRun
+
+    run = LanguageRun(settings)
+    watch.training(run)
+    watch.trained(run, report_of_language(run))
     return 0
 
 

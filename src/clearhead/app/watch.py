@@ -10,25 +10,25 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from clearhead.app.show import decimal, emit, err, percent, plain, say, span
+from clearhead.learn.course import Course
 from clearhead.learn.run import Run
 from clearhead.model.config import Problem
+from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_numbers import NumberMetrics
 from clearhead.tasks.scores_several import SeveralMetrics
 from clearhead.tasks.task import Scores
 
 
-def training(run: Run) -> None:
+def training(run: Course) -> None:
     """Train, with what is about to happen said before it starts and a bar while it does."""
-    tokens = sum(len(encoding.ids) for encoding in run.encodings)
-    say(
-        f"{len(run.training):,} texts to learn from ({tokens:,} tokens), "
-        f"{len(run.validation):,} to choose by; "
-        f"{learned(run)}"
-    )
+    tokens = sum(run.trainer.objective.lengths)
+    known = run.resolved()
+    texts, aside = known["training_texts"], known["validation_texts"]
+    say(f"{texts:,} texts to learn from ({tokens:,} tokens), {aside:,} to choose by; {learned(run)}")
     for note in run.notes:
         say(f"note: {note}")
-    if run.settings.freeze:
+    if getattr(run.settings, "freeze", False):
         say("the body stays as it is: its vectors of the texts are computed once, which comes first")
     steps = len(run.trainer.steps)
     left = steps - run.trainer.done
@@ -58,8 +58,13 @@ def training(run: Run) -> None:
                 say(f"step {step.number}/{steps}: loss {loss:.3f}, about {span(progress.remaining)} left")
 
 
-def learned(run: Run) -> str:
+def learned(run: Course) -> str:
     """What the outputs of the model will be."""
+    if not isinstance(run, Run):
+        config = run.model.config
+        weights = sum(parameter.numel() for parameter in run.trainer.network.parameters())
+        context = run.resolved()["context"]
+        return f"{weights:,} parameters, a vocabulary of {config.vocab:,}, {context:,} tokens at a time"
     if run.task.problem is Problem.REGRESSION:
         return "each with a number"
     several = ", any number for a text" if run.task.problem is Problem.MULTI else ""
@@ -67,7 +72,7 @@ def learned(run: Run) -> str:
 
 
 @contextmanager
-def stopping(run: Run) -> Iterator[None]:
+def stopping(run: Course) -> Iterator[None]:
     """The first Ctrl-C stops after the running step, with the state saved; the second stops at once."""
 
     def stop(number: int, frame: Any) -> None:
@@ -82,9 +87,11 @@ def stopping(run: Run) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def brief(metrics: Scores) -> str:
+def brief(metrics: Scores | LanguageScores) -> str:
     """The scores on one line."""
     match metrics:
+        case LanguageScores():
+            scores = f"perplexity {metrics.perplexity:,.2f}, {metrics.bits_per_byte:.3f} bits a byte"
         case Metrics():
             scores = f"accuracy {percent(metrics.accuracy)}, macro F1 {metrics.macro_f1:.3f}"
         case SeveralMetrics():
@@ -94,10 +101,11 @@ def brief(metrics: Scores) -> str:
     return f"validation loss {metrics.loss:.3f}, {scores}"
 
 
-def trained(run: Run, report: Path) -> None:
+def trained(run: Course, report: Path) -> None:
     """Where everything is, and what to do with it."""
     folder = run.out
     say(f"the best model (step {run.best_step}) is in {folder}; how it went: {report}")
-    say(f'try it: clearhead predict {folder} --text "…"    check it: clearhead verify {folder}')
+    ask = f'predict {folder} --text "…"' if isinstance(run, Run) else f'generate {folder} "…"'
+    say(f"try it: clearhead {ask}    check it: clearhead verify {folder}")
     if plain(False):
         emit({"out": str(folder), "report": str(report), "best_step": run.best_step, "seconds": run.seconds})

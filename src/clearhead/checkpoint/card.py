@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.checkpoint.files import moved_into_place
-from clearhead.model.config import Problem
 
 CARD = "README.md"
 KINDS = {"eval_macro_f1": "f1", "eval_auroc": "roc_auc"}  # as the hub calls them
@@ -22,8 +21,9 @@ class Card:
     name: str
     base: str | None
     start: str
-    labels: tuple[str, ...]
-    problem: Problem
+    kind: str  # what it is, in a sentence without its end
+    task: str  # as the hub calls it
+    use: tuple[str, str]  # how it is asked: a command, and a line of Python after `import clearhead as ch`
     data: str
     validation: str | None
     training_texts: int
@@ -57,21 +57,13 @@ def page(card: Card) -> str:
     rows = "".join(f"| {name.removeprefix('eval_')} | {value:.4f} |\n" for name, value in numbers.items())
     settings = "".join(f"| {name} | {cell(value)} |\n" for name, value in card.settings.items())
     held_out = card.validation or f"a tenth of {card.data}, chosen by seed"
-    labels = ", ".join(f"`{cell(label)}`" for label in card.labels)
-    match card.problem:
-        case Problem.SINGLE:
-            kind = f"A text classifier with the labels {labels}"
-        case Problem.MULTI:
-            kind = f"A text classifier that gives any number of the labels {labels}"
-        case Problem.REGRESSION:
-            kind = "A model that gives each text a number"
     return f"""---
 {front_matter(card, numbers)}---
 {MARK}
 
 # {cell(card.name)}
 
-{kind}: {card.parameters:,} parameters, trained from {cell(card.start)}
+{card.kind}: {card.parameters:,} parameters, trained from {cell(card.start)}
 with clearhead.
 
 ## Data
@@ -92,13 +84,13 @@ hopeful.
 ## Use
 
 ```sh
-clearhead predict {shlex.quote(card.name)} --text "…"
+{card.use[0]}
 ```
 
 ```python
 import clearhead as ch
 
-print(ch.load({card.name!r}).predict(["…"]))
+{card.use[1]}
 ```
 
 `clearhead verify {shlex.quote(card.name)}` shows on your own machine that it keeps its promises.
@@ -118,14 +110,14 @@ def front_matter(card: Card, numbers: Mapping[str, float]) -> str:
     """The lines for the hub. JSON is YAML, so that a name with a colon or a quote stays one."""
     said: dict[str, Any] = {
         "library_name": "clearhead",
-        "pipeline_tag": "text-classification",
-        "tags": ["clearhead", "text-classification"],
+        "pipeline_tag": card.task,
+        "tags": ["clearhead", card.task],
     }
     if card.base:
         said["base_model"] = card.base
     data = card.validation or card.data
     results = {
-        "task": {"type": "text-classification"},
+        "task": {"type": card.task},
         "dataset": {"name": data, "type": data},
         "metrics": [
             {"type": KINDS.get(name, name.removeprefix("eval_")), "name": name, "value": value}

@@ -14,7 +14,14 @@ from clearhead.data.wording import counted, place, short
 from clearhead.errors import DataError, SettingError
 
 FORMATS = ("csv", "tsv", "jsonl", "text")
-_FORMAT_BY_ENDING = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".txt": "text"}
+_FORMAT_BY_ENDING = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".txt": "text",
+    ".md": "text",
+}
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ def records(path: str | Path, *, format: str | None = None) -> Iterator[Record]:
     if not isinstance(path, str | Path):
         raise SettingError(f"{short(repr(path))} is no file of texts; give its path, or - for standard input")
     given = os.fspath(path)
-    form = _format(given, format)
+    form = form_of(given, format)
     file = "standard input" if given == "-" else given
     row = 0
     # Lines end at "\n" alone: str.splitlines() would see further ends, such as U+2028, within texts. The csv
@@ -76,7 +83,8 @@ def separator_hint(columns: Sequence[str]) -> str:
     return ""
 
 
-def _format(given: str, format: str | None) -> str:
+def form_of(given: str, format: str | None) -> str:
+    """The format of a file: the one that is given, or that of its ending."""
     if format is not None:
         if format not in FORMATS:
             raise SettingError(f"--format {format} is not known; use one of {', '.join(FORMATS)}")

@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from clearhead.checkpoint.files import moved_into_place
 from clearhead.explain import curves, summary, tables, wording
 from clearhead.explain.mistakes import Mistake
+from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_numbers import NumberMetrics
 from clearhead.tasks.task import Scores
@@ -27,6 +28,14 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sample:
+    """A text that the model went on with, and how."""
+
+    prompt: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """All that a report shows. What is empty or None is left out of the page.
 
@@ -37,12 +46,14 @@ class Report:
 
     title: str
     subtitle: str
-    metrics: Scores
+    metrics: Scores | LanguageScores
     metrics_of: str
     baseline: Scores | None = None
     baseline_name: str | None = None
     log: list[dict[str, Any]] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    samples_source: str | None = None
     answers: list[Answer] = field(default_factory=list)
     answers_source: str | None = None
     facts: dict[str, str] = field(default_factory=dict)
@@ -81,6 +92,6 @@ def page(report: Report) -> str:
         matrix=tables.matrix(metrics) if isinstance(metrics, Metrics) else [],
         pairs=tables.confused_pairs(metrics) if isinstance(metrics, Metrics) else [],
         calibration=tables.calibration_rows(metrics) if isinstance(metrics, Metrics) else [],
-        classes=[] if isinstance(metrics, NumberMetrics) else tables.class_rows(metrics),
+        classes=[] if isinstance(metrics, NumberMetrics | LanguageScores) else tables.class_rows(metrics),
         compared=summary.compared(metrics, baseline) if baseline else [],
     )

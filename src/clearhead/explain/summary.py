@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from math import nan
 
 from clearhead.explain.wording import against, decimal, interval, percent, signed
+from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_numbers import NumberMetrics
 from clearhead.tasks.scores_several import SeveralMetrics
 from clearhead.tasks.task import Scores
 
 NATS, NATS_OF_LABEL, SQUARES = "Loss, nats per text", "Loss, nats per label", "Mean squared error"
+NATS_OF_TOKEN = "Loss, nats per token"
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,21 @@ class Said:
     mistakes_intro: str
 
 
-def said(metrics: Scores) -> Said:
+def said(metrics: Scores | LanguageScores) -> Said:
     """The first lines for these scores."""
     texts = ("Texts scored", f"{metrics.texts:,}")
+    strip: tuple[tuple[str, str], ...]
     surest = ("Most confident mistakes", "The wrong answers the model was surest of.")
     match metrics:
+        case LanguageScores():
+            strip = (
+                ("Perplexity", f"{metrics.perplexity:,.2f}"),
+                texts,
+                ("Tokens scored", f"{metrics.tokens:,}"),
+                (NATS_OF_TOKEN, decimal(metrics.loss)),
+            )
+            bits = decimal(metrics.bits_per_byte)
+            return Said(bits, "bits per byte", None, strip, NATS_OF_TOKEN, "", "")
         case Metrics():
             strip = (
                 ("Macro F1", percent(metrics.macro_f1)),
@@ -63,12 +75,13 @@ def said(metrics: Scores) -> Said:
             return Said(decimal(metrics.mae), "mean absolute error", None, strip, SQUARES, *furthest)
 
 
-def versus(metrics: Scores, baseline: Scores) -> tuple[str, str]:
+def versus(metrics: Scores | LanguageScores, baseline: Scores) -> tuple[str, str]:
     """How the first score stands to the baseline's, and what that is."""
     if isinstance(metrics, NumberMetrics) or isinstance(baseline, NumberMetrics):
         ours, theirs = getattr(metrics, "mae", nan), getattr(baseline, "mae", nan)
         size = decimal(abs(ours - theirs))
         return f"{size} {'worse' if ours > theirs else 'better'} than", decimal(theirs)  # an error
+    assert not isinstance(metrics, LanguageScores)  # which no baseline is there for
     return against(metrics.accuracy - baseline.accuracy), percent(baseline.accuracy)
 
 
@@ -84,7 +97,7 @@ NUMBERS = (
 )
 
 
-def compared(metrics: Scores, baseline: Scores) -> list[tuple[str, str, str, str]]:
+def compared(metrics: Scores | LanguageScores, baseline: Scores) -> list[tuple[str, str, str, str]]:
     """Name, the model's number, the baseline's, and the difference; of each score that they have."""
     found = []
     for names, shown, points in ((SHARES, percent, True), (NUMBERS, decimal, False)):

@@ -1,61 +1,94 @@
 """What a run says of itself when it is done: its model card."""
 
+import shlex
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clearhead.checkpoint.card import Card, write_card
+from clearhead.checkpoint.card import Card, cell, write_card
 from clearhead.checkpoint.catalog import published_name
 from clearhead.learn.place import chosen, read_log
-from clearhead.settings import Training, flag
+from clearhead.model.config import Problem
+from clearhead.settings import flag
 
 if TYPE_CHECKING:
+    from clearhead.learn.course import Course
+    from clearhead.learn.language import LanguageRun
     from clearhead.learn.run import Run
 
+PLACES = ("base", "tokenizer")
 FILES = ("data", "validation", "out")  # named without their folders, which are nobody's business
 
 
 def write_run_card(run: "Run") -> bool:
-    """Write the card of a finished run; False where a README.md that is not ours is in its place."""
+    """Write the card of a finished classifier; False where a README.md that is not ours is in its place."""
+    name = run.out.resolve().name
+    labels = ", ".join(f"`{cell(label)}`" for label in run.labels)
+    kinds = {
+        Problem.SINGLE: f"A text classifier with the labels {labels}",
+        Problem.MULTI: f"A text classifier that gives any number of the labels {labels}",
+        Problem.REGRESSION: "A model that gives each text a number",
+    }
+    use = (
+        f'clearhead predict {shlex.quote(name)} --text "…"',
+        f'print(ch.load({name!r}).predict(["…"]))',
+    )
+    counts = len(run.training), len(run.validation)
+    said = (kinds[run.task.problem], "text-classification", use)
+    return write_card(run.out, card_of(run, said, counts=counts))
+
+
+def write_language_card(run: "LanguageRun") -> bool:
+    """Write the card of a language model; False as above."""
+    name = run.out.resolve().name
+    use = (
+        f'clearhead generate {shlex.quote(name)} "…"',
+        f'print("".join(piece for _, piece in ch.generate(ch.load({name!r}), ["…"])))',
+    )
+    counts = len(run.texts), len(run.chosen_by)
+    return write_card(run.out, card_of(run, ("A language model", "text-generation", use), counts=counts))
+
+
+def card_of(run: "Course", said: tuple[str, str, tuple[str, str]], *, counts: tuple[int, int]) -> Card:
+    """What every run's card says."""
     settings = run.settings
     log = {line["step"]: line for line in read_log(run.out)}
     best = log.get(run.best_step or 0, {})
     base = published_name(settings.base)
-    return write_card(
-        run.out,
-        Card(
-            name=run.out.resolve().name,
-            base=base,
-            start="nothing" if settings.base == "new" else base or Path(settings.base).name,
-            labels=run.labels,
-            problem=run.task.problem,
-            data=str(shown("data", settings.data)),
-            validation=Path(settings.validation).name if settings.validation else None,
-            training_texts=len(run.training),
-            validation_texts=len(run.validation),
-            parameters=sum(parameter.numel() for parameter in run.trainer.network.parameters()),
-            step=run.best_step,
-            steps=len(run.trainer.steps),
-            metrics={name: value for name, value in best.items() if name.startswith("eval_")},
-            settings={
-                name: shown(name, value) for name, value in chosen(settings).items() if value is not None
-            }
-            | {"learning_rate": run.learning_rate},
-            command=command_of(settings),
-        ),
+    return Card(
+        name=run.out.resolve().name,
+        base=base,
+        start="nothing" if settings.base == "new" else base or Path(settings.base).name,
+        kind=said[0],
+        task=said[1],
+        use=said[2],
+        data=str(shown("data", settings.data)),
+        validation=Path(settings.validation).name if settings.validation else None,
+        training_texts=counts[0],
+        validation_texts=counts[1],
+        parameters=sum(parameter.numel() for parameter in run.trainer.network.parameters()),
+        step=run.best_step,
+        steps=len(run.trainer.steps),
+        metrics={name: value for name, value in best.items() if name.startswith("eval_")},
+        settings={name: shown(name, value) for name, value in chosen(settings).items() if value is not None}
+        | {"learning_rate": run.learning_rate},
+        command=command_of(run),
     )
 
 
 def shown(name: str, value: Any) -> Any:
     """A setting as the card shows it."""
-    if name in FILES or (name == "base" and Path(value).exists()):
+    if isinstance(value, list | tuple):
+        return ", ".join(str(shown(name, one)) for one in value)
+    if name in FILES or (name in PLACES and Path(value).exists()):
         return Path(value).name or value
     return value
 
 
-def command_of(settings: Training) -> tuple[str, ...]:
+def command_of(run: "Course") -> tuple[str, ...]:
     """The command of a run, as far as it is not the usual."""
-    words = ["clearhead", "train", "classify"]
+    settings = run.settings
+    words = ["clearhead", "train", run.task_name]
     for item in fields(settings):
         value = getattr(settings, item.name)
         if value == item.default or item.name in ("resume", "overwrite"):
@@ -63,6 +96,8 @@ def command_of(settings: Training) -> tuple[str, ...]:
         name = "from" if item.name == "base" else item.name
         if isinstance(value, bool):
             words.append(flag(name) if value else flag(f"no_{name}"))
+        elif isinstance(value, list):
+            words += [flag(name), *(str(shown(item.name, one)) for one in value)]
         else:
             words += [flag(name), str(shown(item.name, value))]
     return tuple(words)

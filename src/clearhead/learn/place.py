@@ -12,19 +12,19 @@ from clearhead.checkpoint.lock import LOCK
 from clearhead.data.rows import Row
 from clearhead.errors import SettingError
 from clearhead.learn.state import not_states
-from clearhead.settings import Opening, Training
+from clearhead.settings import Learning, Opening
 
 SETTINGS, LOG, REPORT = "settings.json", "metrics.jsonl", "report.html"
 # Settings that do not change what is computed.
 FREE = ("resume", "overwrite", "out", "baseline", *(item.name for item in fields(Opening)))
 
 
-def chosen(settings: Training) -> dict[str, Any]:
+def chosen(settings: Learning) -> dict[str, Any]:
     """The settings that make a run what it is."""
     return {name: value for name, value in asdict(settings).items() if name not in FREE}
 
 
-def check_place(settings: Training) -> None:
+def check_place(settings: Learning) -> None:
     """Refuse a folder whose content could be lost, before any work."""
     out = Path(settings.out)
     if out.is_file():
@@ -35,9 +35,12 @@ def check_place(settings: Training) -> None:
             f"--from {settings.base} lies in --out {out}, which the run changes; give another --out"
         )
     for name in ("data", "validation"):
-        given = getattr(settings, name)
-        if given and Path(given).exists() and Path(given).resolve().is_relative_to(out.resolve()):
-            raise SettingError(f"--{name} {given} lies in --out {out}, whose files the run replaces; move it")
+        given = getattr(settings, name) or []
+        for file in [given] if isinstance(given, str) else given:
+            if Path(file).exists() and Path(file).resolve().is_relative_to(out.resolve()):
+                raise SettingError(
+                    f"--{name} {file} lies in --out {out}, whose files the run replaces; move it"
+                )
     run = is_run(out)
     if (settings.resume or settings.overwrite) and (foreign := not_states(out)):
         raise SettingError(
@@ -46,8 +49,11 @@ def check_place(settings: Training) -> None:
     if settings.resume:
         if not run:
             raise SettingError(f"--resume: {out} holds no run to go on with; leave --resume out")
-        usual = {item.name: item.default for item in fields(Training)}
-        old = usual | read_json(out / SETTINGS)["settings"]
+        usual = {item.name: item.default for item in fields(type(settings))}
+        said = read_json(out / SETTINGS)
+        old = usual | said["settings"]
+        if old.keys() - usual.keys():
+            raise SettingError(f"--resume: {out} holds a run of another task ({said['task']})")
         if changed := [name for name, value in chosen(settings).items() if old[name] != value]:
             flags = ", ".join(f"{name} was {old[name]!r}" for name in changed)
             raise SettingError(f"--resume goes on with the same settings, but {flags}")

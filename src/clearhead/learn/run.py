@@ -1,272 +1,92 @@
-"""A training run: read, train, evaluate, keep the best, save. An iterator; whoever runs it prints."""
+"""A run that trains a classifier."""
 
-import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from time import perf_counter
 from typing import Any
 
-from clearhead.checkpoint.card import CARD
-from clearhead.checkpoint.files import finish_move, leftovers, read_json, remove, write_json
-from clearhead.checkpoint.folder import write_folder
-from clearhead.checkpoint.lock import check_free, locked
-from clearhead.errors import ClearheadError, Interrupted, SettingError
+from clearhead.errors import SettingError
 from clearhead.infer.evaluate import Evaluation, evaluate_rows
-from clearhead.infer.model import Model
 from clearhead.learn import place
-from clearhead.learn.aside import forget, go_on_aside, kept, set_aside
+from clearhead.learn.course import Course
 from clearhead.learn.finish import write_run_card
-from clearhead.learn.schedule import Schedule
-from clearhead.learn.start import digest_of_base, starting_model, usual_rate
-from clearhead.learn.state import (
-    Restored,
-    Standing,
-    load_state,
-    put_back_best,
-    remove_states,
-    save_state,
-    states,
-)
+from clearhead.learn.labelled import Labelled
+from clearhead.learn.language import LanguageRun
+from clearhead.learn.start import starting_model
 from clearhead.learn.texts import measure_of, read_texts
-from clearhead.learn.trainer import NotFinite, Plan, Step, Trainer
 from clearhead.model.transformer import own_modes
-from clearhead.settings import Asking, Training, made
+from clearhead.settings import Asking, Language, Training, made
 from clearhead.tasks.examples import encode_rows
 from clearhead.tasks.task import Scores
 
-FEW = 50  # steps below which a person is told
 
-
-@dataclass(frozen=True)
-class Progress:
-    """One step of a run. `metrics` stands where the validation texts were evaluated after it."""
-
-    step: Step
-    steps: int
-    tokens_per_second: float
-    seconds: float  # since the run's start, pauses left out
-    remaining: float
-    metrics: Scores | None = None
-    best: bool = False  # the model is the best so far, and was saved
-
-
-def train(task: str, **options: Any) -> "Run":
+def train(task: str, **options: Any) -> Course:
     """Make a run of a task; iterate over it to train. Options as in `clearhead train TASK --help`."""
-    if task not in ("classify", "text-classification"):
-        raise SettingError(f"unknown task {task!r}; known: classify (also text-classification)")
-    return Run(made(Training, options))
+    if task in ("classify", "text-classification"):
+        return Run(made(Training, options))
+    if task in ("language", "text-generation"):
+        return LanguageRun(made(Language, options))
+    raise SettingError(
+        f"unknown task {task!r}; known: classify (also text-classification), language (also text-generation)"
+    )
 
 
-class Run:
-    """Reads and checks everything at once; nothing is written before iterating begins."""
+class Run(Course):
+    """Learns from labelled texts."""
+
+    settings: Training
 
     @own_modes(learning=True)
     def __init__(self, settings: Training):
-        self.settings, self.out = settings, Path(settings.out)
-        check_free(self.out)
-        place.check_place(settings)
+        super().__init__(settings)
         texts = read_texts(settings)
         self.training, self.validation, self.notes = texts.training, texts.validation, texts.notes
-        self.task, self.labels = texts.task, texts.task.labels
+        self.task, self.labels, self.task_name = texts.task, texts.task.labels, texts.task.name
         self.metric = measure_of(settings, self.task.problem)
         loaded = starting_model(settings, self.training, task=self.task)
-        self.base = digest_of_base(settings)
-        self.model = Model(loaded)
-        self.encodings = encode_rows(
-            self.training, self.model.tokenizer, limit=self.model.limit, long=settings.long
-        )
+        limits = (loaded.network.config.limit, loaded.tokenizer.limit)
+        limit = min((one for one in limits if one is not None), default=None)
+        self.encodings = encode_rows(self.training, loaded.tokenizer, limit=limit, long=settings.long)
         if cut := sum(encoding.dropped > 0 for encoding in self.encodings):
-            self.notes.append(
-                f"{cut} of {len(self.training)} texts are cut to the model's {self.model.limit} tokens"
-            )
+            self.notes.append(f"{cut} of {len(self.training)} texts are cut to the model's {limit} tokens")
         targets = self.task.targets(self.training)
-        names = ("epochs", "batch_tokens", "accumulate", "max_steps", "seed", "dropout", "freeze")
-        plan = Plan(**{name: getattr(settings, name) for name in names})
-        self.trainer = Trainer(loaded.network, self.task, examples=self.encodings, targets=targets, plan=plan)
-        self.learning_rate = usual_rate(settings, self.model.config)
-        self.trainer.prepare(
-            Schedule.of(self.learning_rate, len(self.trainer.steps), warmup=settings.warmup),
-            weight_decay=settings.weight_decay,
-            max_grad_norm=settings.max_grad_norm,
+        self.objective = Labelled(
+            loaded.network, self.task, examples=self.encodings, targets=targets, freeze=settings.freeze
         )
-        if len(self.trainer.steps) < FEW:
-            count = len(self.trainer.steps)
-            self.notes.append(
-                f"this run has only {count} steps, which is little to learn in; "
-                f"more come from a smaller --batch-tokens (now {settings.batch_tokens}) or more --epochs"
-            )
-        self.best: tuple[float, float] | None = None
-        self.best_step: int | None = None
-        self.seconds = 0.0
-        self.stopping = False
-        self.restored = self.restore() if settings.resume else None
+        self.ready(loaded, self.objective)
 
-    def estimate(self) -> float:
-        """Seconds that the rest of the run will take on this machine, evaluation included."""
-        trained = sum(len(encoding.ids) for encoding in self.encodings)
-        asked = sum(len(row.text) for row in self.validation) / max(
-            1, sum(len(row.text) for row in self.training)
-        )
-        seconds = self.trainer.estimate()
-        times = (
-            len(self.trainer.steps) / self.settings.eval_steps
-            if self.settings.eval_steps
-            else self.settings.epochs
-        )
-        per_token = seconds / max(1, trained * self.settings.epochs)
-        evaluating = per_token * trained * asked * times / 3  # forward is a third of a step
-        if self.settings.freeze:  # then a step has no part in which the body is asked
-            evaluating = self.trainer.body_seconds * asked * times
-        return seconds + evaluating + self.saving()
+    def data(self) -> str:
+        """SHA-256 of all texts and labels."""
+        return place.digest_of_rows(self.training + self.validation)
 
-    def saving(self) -> float:
-        """Seconds to write the weights after each epoch, at 300 MB a second."""
-        weights = sum(parameter.numel() for parameter in self.model.loaded.network.parameters())
-        return self.settings.epochs * 4 * weights / 3e8
-
-    def stop(self) -> None:
-        """Stop after the step that is running, with the state saved."""
-        self.stopping = True
-
-    def __iter__(self) -> Iterator[Progress]:
-        with locked(self.out):
-            self.begin()
-            try:
-                yield from self.steps()
-            except NotFinite as error:
-                raise ClearheadError(f"{error}; {kept(self.out, self.best_step)}") from error
-            self.finish()
-
-    def steps(self) -> Iterator[Progress]:
-        """Train from where the run stands to its end."""
-        start = perf_counter() - self.seconds
-        tokens, moving = 0.0, 0.0
-        steps = len(self.trainer.steps)
-        settings = self.settings
-        for step in self.trainer.run():
-            # A moving mean, so that the figure follows the machine: the last steps weigh most.
-            tokens, moving = 0.9 * tokens + step.tokens, 0.9 * moving + step.seconds
-            due = (
-                step.last_of_epoch if settings.eval_steps is None else step.number % settings.eval_steps == 0
-            )
-            metrics, best = None, False
-            if due or step.number == steps:
-                metrics, best = self.evaluate(step)
-            self.seconds = perf_counter() - start
-            self.log(step, metrics)
-            saved = step.number % settings.save_steps == 0 or step.number == steps
-            if saved:
-                self.save()
-            remaining = (steps - step.number) * self.seconds / step.number
-            yield Progress(step, steps, tokens / moving, self.seconds, remaining, metrics, best)
-            if self.stopping and step.number < steps:
-                if not saved:
-                    self.save()
-                raise Interrupted(f"stopped after step {step.number} of {steps}; go on with --resume")
-
-    def begin(self) -> None:
-        """Make the folder what it is before the next step: nothing half-written, nothing of a later step."""
-        finish_move(self.out)
-        if self.restored:
-            self.go_on(self.restored)
-            return
-        place.check_place(self.settings)  # once more, now that nobody else can begin
-        for half in leftovers(self.out):
-            remove(half)
-        set_aside(self.out)
-        resolved = {
-            "learning_rate": self.learning_rate,
-            "steps": len(self.trainer.steps),
-            "warmup_steps": self.trainer.schedule.warmup,
+    def resolved(self) -> dict[str, Any]:
+        """What its settings came to."""
+        return {
             "training_texts": len(self.training),
             "validation_texts": len(self.validation),
             "labels": list(self.labels),
-            "data": place.digest_of_rows(self.training + self.validation),
-            "base": self.base,
             "problem": str(self.task.problem),
-            "metric": self.metric,
         }
-        values = {"task": self.task.name, "settings": place.chosen(self.settings), "resolved": resolved}
-        write_json(self.out / place.SETTINGS, values)
 
-    def go_on(self, restored: Restored) -> None:
-        """Bring the folder to where the run was restored to."""
-        if states(self.out) != list(restored.found):
-            raise SettingError(
-                f"--resume: another run has changed {self.out} meanwhile; give the command again"
-            )
-        for half in leftovers(self.out):
-            remove(half)
-        remove_states(self.out, but=restored.state)
-        if restored.state:
-            put_back_best(self.out, restored.state)
-        go_on_aside(self.out, restored.state)
-        if self.best_step is not None:
-            forget(self.out)
-        place.cut_log(self.out, step=restored.standing.step)
+    def evaluation(self) -> Scores:
+        """The metrics on the validation texts."""
+        return self.evaluated().metrics
 
-    def finish(self) -> None:
-        """What is made when all steps are done, or made again where a kill came between."""
-        if not write_run_card(self):
-            warnings.warn(f"{self.out / CARD} is not ours and stays as it is; no model card", stacklevel=2)
-
-    def evaluate(self, step: Step) -> tuple[Scores, bool]:
-        """Evaluate the validation texts; the best model so far is saved at once."""
-        metrics = self.evaluation().metrics
-        value = -metrics.loss if self.metric == "loss" else getattr(metrics, self.metric)
-        value = -1.0 if value is None else value  # a constant has no correlation, which is the worst of them
-        # On a small validation set many steps tie in accuracy; the one with the lower loss knows more.
-        score = (value, -metrics.loss)
-        better = self.best is None or score > self.best
-        if better:
-            self.best, self.best_step = score, step.number
-            write_folder(self.out, self.model.loaded)
-            forget(self.out)  # the run before, which has been replaced by now
-        return metrics, better
-
-    def evaluation(self) -> Evaluation:
+    def evaluated(self) -> Evaluation:
         """The model as it stands on the validation texts."""
         asking = Asking(batch_tokens=max(2048, self.settings.batch_tokens), long=self.settings.long)
         return evaluate_rows(self.model, self.validation, settings=asking)
 
-    def log(self, step: Step, metrics: Scores | None) -> None:
-        """Append a line to metrics.jsonl."""
-        line = {
-            "step": step.number,
-            "epoch": step.epoch + 1,
-            "loss": step.loss,
-            "learning_rate": step.learning_rate,
-        }
-        line |= {
-            "grad_norm": step.grad_norm,
-            "tokens": step.tokens,
-            "texts": step.texts,
-            "seconds": self.seconds,
-        }
-        place.append_log(self.out, line | (metrics.summary() if metrics else {}))
+    def value_of(self, metrics: Scores) -> float:
+        """The score that was asked for."""
+        value = -metrics.loss if self.metric == "loss" else getattr(metrics, self.metric)
+        return -1.0 if value is None else float(value)  # a constant has no correlation: the worst of them
 
-    def save(self) -> None:
-        """Save the state, to go on from here; the log must be as safe as it."""
-        place.settle_log(self.out)
-        standing = Standing(self.trainer.done, self.best, self.best_step, self.seconds)
-        save_state(self.out, self.trainer, standing=standing)
+    def evaluating(self, seconds: float) -> float:
+        """Forward is a third of a step; of a body that stays, what it gave the training texts is known."""
+        sizes = [sum(len(row.text) for row in rows) for rows in (self.validation, self.training)]
+        share = sizes[0] / max(1, sizes[1])
+        if self.settings.freeze:
+            return self.objective.body_seconds * share * self.evaluations
+        return seconds / self.settings.epochs * share * self.evaluations / 3
 
-    def restore(self) -> Restored:
-        """Go on from the newest whole state; nothing is written yet."""
-        said = read_json(self.out / place.SETTINGS)["resolved"]
-        again = "since the run began; start again with --overwrite"
-        if said.get("data") != place.digest_of_rows(self.training + self.validation):
-            raise SettingError(f"--resume: the texts have changed {again}")
-        if said.get("base") != self.base:
-            raise SettingError(f"--resume: the model of --from {self.settings.base} has changed {again}")
-        restored = load_state(self.out, self.trainer)
-        standing = restored.standing
-        self.best, self.best_step, self.seconds = standing.best, standing.best_step, standing.seconds
-        self.notes += restored.notes
-        if half := leftovers(self.out):
-            self.notes.append(f"left half-written by a kill, and removed: {', '.join(p.name for p in half)}")
-        logged = [line["step"] for line in place.read_log(self.out) if line["step"] <= standing.step]
-        if logged != list(range(1, standing.step + 1)):
-            self.notes.append(f"{self.out / place.LOG} lacks lines of the {standing.step} steps done")
-        return restored
+    def card(self) -> bool:
+        """Write the model card."""
+        return write_run_card(self)

@@ -17,7 +17,7 @@ from clearhead.data.rows import Row
 from clearhead.errors import SettingError
 from clearhead.model.config import Activation, Config, Head, Pooling, Problem, Sinusoidal
 from clearhead.model.transformer import new_transformer, with_head
-from clearhead.settings import Training
+from clearhead.settings import Learning, Training
 from clearhead.tasks.task import Task
 from clearhead.text.train import train_tokenizer
 
@@ -94,7 +94,7 @@ def refuse_huge(found: Sizes) -> None:
             )
 
 
-def digest_of_base(settings: Training) -> str | None:
+def digest_of_base(settings: Learning) -> str | None:
     """SHA-256 of the files that a base model is read from; None for a new model, which has none."""
     if settings.base == "new":
         return None
@@ -106,10 +106,10 @@ def digest_of_base(settings: Training) -> str | None:
     return found.hexdigest()
 
 
-def usual_rate(settings: Training, config: Config) -> float:
+def usual_rate(settings: Learning, config: Config) -> float:
     """The peak learning rate: as asked for, or by what is trained (new or a head alone, narrow, wide)."""
     if settings.learning_rate is not None:
         return settings.learning_rate
-    if settings.base == "new" or settings.freeze:
+    if settings.base == "new" or getattr(settings, "freeze", False):
         return 1e-3
     return 1e-4 if config.width < 512 else 3e-5

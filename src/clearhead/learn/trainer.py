@@ -2,24 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import isfinite
 from time import perf_counter
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from clearhead.errors import ClearheadError
-from clearhead.infer.model import batches_of, packed
 from clearhead.learn.batches import epoch_batches
 from clearhead.learn.schedule import Schedule
-from clearhead.model.heads import pool
-from clearhead.model.kernels import Context
-from clearhead.model.layout import Batch
 from clearhead.model.linear import Dropout
 from clearhead.model.transformer import Transformer, own_modes
-from clearhead.tasks.task import Task
-from clearhead.text.tokenizer import Encoding
 
 
 class NotFinite(ClearheadError):
@@ -51,7 +45,6 @@ class Plan:
     max_steps: int | None
     seed: int
     dropout: float | None
-    freeze: bool
 
     def steps(self, lengths: Sequence[int]) -> list[tuple[int, bool, list[list[int]]]]:
         """All steps of a run: (epoch, last of its epoch, its batches of indices)."""
@@ -63,30 +56,34 @@ class Plan:
         return found[: self.max_steps]
 
 
+class Objective(Protocol):
+    """What is learned from each example: whatever a task is, its loss is a sum over examples."""
+
+    @property
+    def lengths(self) -> Sequence[int]:
+        """Tokens of each example."""
+        ...
+
+    def size(self, members: Sequence[int]) -> float:
+        """What the summed loss of these examples is divided by."""
+        ...
+
+    def loss(self, network: Transformer, members: Sequence[int], *, drop: Dropout | None) -> Tensor:
+        """The sum of the loss over these examples, in one batch."""
+        ...
+
+
 class Trainer:
     """AdamW (Loshchilov & Hutter 2019) over packed batches.
 
-    The loss of a step is the sum over its texts divided by their number (or the sum of their weights),
-    whatever batches they came in.
+    The loss of a step is the sum over its examples divided by their size, whatever batches they came in.
     """
 
-    def __init__(
-        self,
-        network: Transformer,
-        task: Task,
-        *,
-        examples: Sequence[Encoding],
-        targets: Tensor,
-        plan: Plan,
-    ):
-        self.network, self.task, self.examples, self.targets = network, task, examples, targets
-        self.steps = plan.steps([len(example.ids) for example in examples])
+    def __init__(self, network: Transformer, objective: Objective, *, plan: Plan):
+        self.network, self.objective = network, objective
+        self.steps = plan.steps(objective.lengths)
         self.done = 0
         self.drop = Dropout(torch.Generator().manual_seed(plan.seed), plan.dropout)
-        self.freeze, self.body_seconds = plan.freeze, 0.0
-        if plan.freeze:
-            for part in (network.embedding, network.encoder):
-                part.requires_grad_(False)
 
     def prepare(self, schedule: Schedule, *, weight_decay: float, max_grad_norm: float) -> None:
         """Make the optimiser: decay for matrices, none for biases and norms."""
@@ -124,42 +121,19 @@ class Trainer:
         self.optimizer.zero_grad()
         self.done += 1
         texts = sum(len(batch) for batch in batches)
-        tokens = sum(len(self.examples[index].ids) for batch in batches for index in batch)
+        tokens = sum(self.objective.lengths[index] for batch in batches for index in batch)
         seconds = perf_counter() - start
         return Step(self.done, epoch, last, loss, rate, float(norm), tokens, texts, seconds)
 
     def gradients(self, batches: Sequence[Sequence[int]], drop: Dropout | None) -> float:
-        """Add the gradient of the mean loss over all texts of the batches; returns that loss."""
-        size = self.task.size(self.targets[[index for batch in batches for index in batch]])
+        """Add the gradient of the mean loss over all examples of the batches; returns that loss."""
+        size = self.objective.size([index for batch in batches for index in batch])
         total = 0.0
         for members in batches:
-            batch = packed([self.examples[index] for index in members])
-            logits = self.logits(batch, list(members), context=Context.of(batch.layout, drop=drop))
-            loss = self.task.loss(logits, self.targets[list(members)]) / size
+            loss = self.objective.loss(self.network, list(members), drop=drop) / size
             loss.backward()
             total += loss.item()
         return total
-
-    def logits(self, batch: Batch, members: list[int], *, context: Context) -> Tensor:
-        """Logits of the members; of a body that stays as it is, from what it gave once."""
-        if not self.freeze:
-            return self.network.classify(batch, context)
-        assert self.network.head
-        logits: Tensor = self.network.head.answer(self.vectors[members], context)
-        return logits
-
-    @cached_property
-    def vectors(self) -> Tensor:
-        """What the head pools from each text under a body that stays as it is, without dropout."""
-        head, start = self.network.head, perf_counter()
-        assert head
-        found = torch.zeros(len(self.examples), self.network.config.width, dtype=torch.float32)
-        with torch.no_grad():
-            for members, batch in batches_of(self.examples, 2048):
-                stream = self.network(batch, Context.of(batch.layout))
-                found[members] = pool(stream, batch.layout, pooling=head.pooling)
-        self.body_seconds = perf_counter() - start
-        return found
 
     @own_modes(learning=True)
     def estimate(self) -> float:
@@ -167,7 +141,7 @@ class Trainer:
         rest = self.steps[self.done :]
         if not rest:
             return 0.0
-        tokens = [sum(len(self.examples[index].ids) for batch in step[2] for index in batch) for step in rest]
+        tokens = [sum(self.objective.lengths[index] for batch in step[2] for index in batch) for step in rest]
         typical = sorted(range(len(rest)), key=tokens.__getitem__)[len(rest) // 2]
         drop = Dropout(torch.Generator().manual_seed(0), self.drop.rate)
         for _ in range(2):  # the first try also warms up

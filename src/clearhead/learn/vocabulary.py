@@ -40,7 +40,11 @@ def learn_vocabulary(settings: Vocabulary) -> Learned:
     check_folder(Path(settings.out), overwrite=settings.overwrite)
     counted = Counted(settings)
     tokenizer = train_tokenizer(
-        counted, vocab=settings.vocab, kind=settings.kind, lowercase=settings.lowercase
+        counted,
+        vocab=settings.vocab,
+        kind=settings.kind,
+        lowercase=settings.lowercase,
+        closed=settings.closed,
     )
     tokenizer.write(settings.out)
     tokens = sum(sum(not special for special in e.special) for e in tokenizer.encode(counted.sample))

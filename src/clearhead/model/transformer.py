@@ -112,9 +112,14 @@ class Transformer(nn.Module):
 
     def next_logits(self, x: Float[Tensor, "rows width"]) -> Float[Tensor, "rows vocab"]:
         """Logits of the token that follows each row of the stream (Radford et al. 2018, equation 2)."""
+        return linear(x, self.next_weight)
+
+    @property
+    def next_weight(self) -> Float[Tensor, "vocab width"]:
+        """The language head's matrix, which may be the embedding's."""
         if not self.config.language_head:
             raise SettingError("this model has no language head: it cannot say what comes next")
-        return linear(x, self.language_head.weight if self.language_head else self.embedding.tokens.weight)
+        return self.language_head.weight if self.language_head else self.embedding.tokens.weight
 
 
 def refuse_unbuilt(config: Config) -> None:

@@ -3,6 +3,7 @@ verb."""
 
 from clearhead.settings.asking import Asking, Empty, Format, Loading, Long, Opening, Reading, Writing
 from clearhead.settings.generating import Generating
+from clearhead.settings.language import Documents, Language, Speaker
 from clearhead.settings.learning import (
     BALANCED,
     HEAVIEST,
@@ -28,8 +29,8 @@ from clearhead.settings.options import (
 )
 
 __all__ = [
-    "BALANCED", "HEAVIEST", "LIGHTEST", "Asking", "Empty", "Format", "Generating", "Kind",
-    "Learning", "Loading", "Long", "Making", "Measures", "Opening", "Problems", "Reading",
-    "Training", "Vocabulary", "Writing", "at_least", "check_choices", "fitted", "flag", "hints_of", "made",
-    "named_weights", "option", "required",
+    "BALANCED", "HEAVIEST", "LIGHTEST", "Asking", "Documents", "Empty", "Format", "Generating", "Kind",
+    "Language", "Learning", "Loading", "Long", "Making", "Measures", "Opening", "Problems", "Reading",
+    "Speaker", "Training", "Vocabulary", "Writing", "at_least", "check_choices", "fitted", "flag", "hints_of",
+    "made", "named_weights", "option", "required",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """What a run learns from, how, and a tokenizer learned from texts."""
 
 from dataclasses import dataclass, fields
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -9,7 +9,7 @@ from clearhead.errors import SettingError
 from clearhead.settings.asking import Format, Opening, Reading
 from clearhead.settings.options import at_least, check_choices, flag, option, required
 
-Kind = Literal["bpe", "wordpiece"]
+Kind = Literal["bpe", "wordpiece", "characters"]
 Measures = Literal["accuracy", "macro_f1", "micro_f1", "pearson", "spearman", "loss"]
 Problems = Literal["single", "multi", "regression"]
 
@@ -33,24 +33,13 @@ class Making:
 class Learning:
     """What a run learns from, where it goes, and how it learns."""
 
-    data: Annotated[str, Parameter(allow_leading_hyphen=True)] = required(
-        "file of labelled texts: .csv, .tsv or .jsonl, also .gz; - for standard input"
-    )
+    data: Any = required("what is learned from")
     base: Annotated[str, Parameter(name="--from")] = option(
         "minilm", "model to start from: a name from `clearhead get`, a folder, or new"
     )
     out: str = required("folder to make: the model, its metrics, its settings, a report")
     validation: str | None = option(
         None, "file to choose the best model by; else a tenth of the data, by seed"
-    )
-    problem: Problems | None = option(
-        None, "one label a text, several, or a number (regression); else several where labels are JSON lists"
-    )
-    pooling: Literal["cls", "mean", "max"] | None = option(
-        None, "how a text becomes one vector; else as the family is published"
-    )
-    freeze: Annotated[bool, Parameter(negative="")] = option(
-        False, "train the head alone; the body's vectors are computed once, without dropout"
     )
     epochs: int = option(3, "times each text is seen")
     max_steps: int | None = option(None, "stop after this many steps")
@@ -65,35 +54,17 @@ class Learning:
     dropout: float | None = option(
         None, "share of numbers dropped in training; else as the model's config says"
     )
-    class_weights: str | None = option(
-        None, "how much texts of a label count: balanced, or label=weight,… (others 1); one label a text only"
-    )
-    label_smoothing: float = option(0.0, "share of a text's label that is spread over all labels")
-    metric: Measures | None = option(
-        None, "what the best model is chosen by; else accuracy, micro_f1 (several labels), loss (regression)"
-    )
     eval_steps: int | None = option(None, "evaluate every so many steps; else after each epoch")
     save_steps: int = option(500, "save the state every so many steps, to go on with --resume")
-    baseline: bool = option(True, "whether the report compares with TF-IDF and a linear model (scikit-learn)")
     seed: int = option(0, "the same seed gives the same run")
     resume: Annotated[bool, Parameter(negative="")] = option(
         False, "go on with a run that was stopped: the same command plus --resume"
     )
     overwrite: Annotated[bool, Parameter(negative="")] = option(False, "replace a run that is in the folder")
 
-
-@dataclass(frozen=True, kw_only=True)
-class Training(Opening, Making, Reading, Learning):
-    """A run that trains a classifier from a file of labelled texts."""
-
     def __post_init__(self) -> None:
         check_choices(self)
-        made = [item.name for item in fields(Making) if getattr(self, item.name) != item.default]
-        if made and self.base != "new":
-            raise SettingError(
-                f"{flag(made[0])} shapes a new model, but --from is {self.base}; use --from new"
-            )
-        for name in ("epochs", "batch_tokens", "accumulate", "save_steps", "vocab"):
+        for name in ("epochs", "batch_tokens", "accumulate", "save_steps"):
             at_least(name, getattr(self, name), least=1)
         for name in ("max_steps", "eval_steps"):
             if getattr(self, name) is not None:
@@ -106,14 +77,55 @@ class Training(Opening, Making, Reading, Learning):
             raise SettingError(f"--learning-rate {self.learning_rate} must be above 0 and below 1")
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise SettingError(f"--dropout {self.dropout} must be at least 0 and below 1")
+        if self.resume and self.overwrite:
+            raise SettingError("--resume goes on with a run, --overwrite replaces it; give one of them")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classifying(Learning):
+    """What a classifier learns besides."""
+
+    data: Annotated[str, Parameter(allow_leading_hyphen=True)] = required(
+        "file of labelled texts: .csv, .tsv or .jsonl, also .gz; - for standard input"
+    )
+
+    problem: Problems | None = option(
+        None, "one label a text, several, or a number (regression); else several where labels are JSON lists"
+    )
+    pooling: Literal["cls", "mean", "max"] | None = option(
+        None, "how a text becomes one vector; else as the family is published"
+    )
+    freeze: Annotated[bool, Parameter(negative="")] = option(
+        False, "train the head alone; the body's vectors are computed once, without dropout"
+    )
+    class_weights: str | None = option(
+        None, "how much texts of a label count: balanced, or label=weight,… (others 1); one label a text only"
+    )
+    label_smoothing: float = option(0.0, "share of a text's label that is spread over all labels")
+    metric: Measures | None = option(
+        None, "what the best model is chosen by; else accuracy, micro_f1 (several labels), loss (regression)"
+    )
+    baseline: bool = option(True, "whether the report compares with TF-IDF and a linear model (scikit-learn)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training(Opening, Making, Reading, Classifying):
+    """A run that trains a classifier from a file of labelled texts."""
+
+    def __post_init__(self) -> None:
+        Classifying.__post_init__(self)
+        made = [item.name for item in fields(Making) if getattr(self, item.name) != item.default]
+        if made and self.base != "new":
+            raise SettingError(
+                f"{flag(made[0])} shapes a new model, but --from is {self.base}; use --from new"
+            )
+        at_least("vocab", self.vocab, least=1)
         if not 0 <= self.label_smoothing < 1:
             raise SettingError(f"--label-smoothing {self.label_smoothing} must be at least 0 and below 1")
         if self.class_weights is not None and self.class_weights != BALANCED:
             named_weights(self.class_weights)
         if self.freeze and self.base == "new":
             raise SettingError("--freeze keeps the body, and a new one knows nothing; give another --from")
-        if self.resume and self.overwrite:
-            raise SettingError("--resume goes on with a run, --overwrite replaces it; give one of them")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,9 +136,14 @@ class Vocabulary:
         "files of texts: .txt (one a line), .csv, .tsv or .jsonl, also .gz; --data=- is standard input"
     )
     out: str = required("folder to make: tokenizer.json and tokenizer_config.json")
-    kind: Kind = option("bpe", "byte-level BPE, which can write any text, or WordPiece, which BERT has")
+    kind: Kind = option(
+        "bpe", "byte-level BPE, which can write any text; WordPiece, which BERT has; or single characters"
+    )
     vocab: int = option(8000, "most tokens of the vocabulary; few texts give fewer")
     lowercase: bool = option(False, "whether it lower-cases texts (and strips accents, with wordpiece)")
+    closed: bool = option(
+        True, "whether a text gets an end token, as a classifier reads it; not where it is to be gone on with"
+    )
     text_column: str | None = option(None, "column of the texts; else text, sentence or review")
     format: Format | None = option(None, "format of the files, where their names do not tell")
     overwrite: Annotated[bool, Parameter(negative="")] = option(

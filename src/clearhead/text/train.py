@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Core
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from clearhead.errors import DataError, SettingError
 from clearhead.settings import Kind
@@ -12,16 +12,21 @@ from clearhead.text.kinds import BERT
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.words import count_words
 
-BEGIN, END = "<s>", "</s>"
+BEGIN, END, UNKNOWN = "<s>", "</s>", "[UNK]"
 CONTROL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MOST = 10_000_000  # the library takes room for all of them at once
-MINIMUM = {"bpe": 256 + 2, "wordpiece": len(CONTROL) + 2}
+MINIMUM = {"bpe": 256 + 2, "wordpiece": len(CONTROL) + 2, "characters": 4}
 CHARACTERS = 1000  # most characters of a WordPiece vocabulary; texts with others are unknown words
 TWICE = 2  # two pieces are merged only if they meet twice
 
 
 def train_tokenizer(
-    texts: Iterable[str], *, vocab: int, kind: Kind = "bpe", lowercase: bool = False
+    texts: Iterable[str],
+    *,
+    vocab: int,
+    kind: Kind = "bpe",
+    lowercase: bool = False,
+    closed: bool = True,
 ) -> Tokenizer:
     """A tokenizer of at most `vocab` tokens; few texts give fewer. `texts` are read once, as a stream.
 
@@ -29,9 +34,14 @@ def train_tokenizer(
     lossless unless `lowercase`. A text becomes `<s> text </s>`, a pair `<s> first </s> second </s>`, all in
     segment 0; `<s>` is id 0, `</s>` id 1.
 
+    Not `closed`, a text becomes `<s> text`: it can be gone on with.
+
     `wordpiece` is BERT's kind (Devlin et al. 2019), learned with the same merges: `[CLS] text [SEP]`, a pair
     in two segments, and `[UNK]` for a word with a character that is not in the vocabulary. It holds the 1,000
     most frequent characters, or fewer, so that they fill no more than half of it. `lowercase` strips accents.
+
+    `characters` makes each character a token: the most frequent ones, of equals the first by code point, and
+    `[UNK]` for any other. Texts begin and end as with `bpe`.
 
     Memory is bounded (`clearhead.text.words`). The same texts give byte-identical files in every process.
     SettingError if `vocab` cannot hold what the kind needs.
@@ -39,16 +49,23 @@ def train_tokenizer(
     if vocab > MOST:
         raise SettingError(f"vocab={vocab} is more than any text needs; make it at most {MOST:,}")
     if vocab < MINIMUM[kind]:
-        needs = (
-            f"256 bytes and {BEGIN} and {END}" if kind == "bpe" else f"{', '.join(CONTROL)} and a character"
-        )
-        raise SettingError(f"vocab={vocab} is too small; make it at least {MINIMUM[kind]}, for {needs}")
+        needs = {
+            "bpe": f"256 bytes and {BEGIN} and {END}",
+            "wordpiece": f"{', '.join(CONTROL)} and a character",
+            "characters": f"{BEGIN}, {END}, {UNKNOWN} and a character",
+        }
+        raise SettingError(f"vocab={vocab} is too small; make it at least {MINIMUM[kind]}, for {needs[kind]}")
     if isinstance(texts, str):
         raise DataError("train_tokenizer takes a list of texts and was given one string; put it into a list")
-    return (_bpe if kind == "bpe" else _wordpiece)(texts, vocab=vocab, lowercase=lowercase)
+    if kind == "wordpiece":
+        if not closed:
+            raise SettingError("wordpiece closes every text with [SEP], as BERT does; use bpe or characters")
+        return _wordpiece(texts, vocab=vocab, lowercase=lowercase)
+    learn = _bpe if kind == "bpe" else _single_characters
+    return _framed(*learn(texts, vocab=vocab, lowercase=lowercase), closed=closed)
 
 
-def _bpe(texts: Iterable[str], *, vocab: int, lowercase: bool) -> Tokenizer:
+def _bpe(texts: Iterable[str], *, vocab: int, lowercase: bool) -> tuple[Core, dict[str, str]]:
     core = Core(models.BPE())
     if lowercase:
         core.normalizer = normalizers.Lowercase()
@@ -58,10 +75,31 @@ def _bpe(texts: Iterable[str], *, vocab: int, lowercase: bool) -> Tokenizer:
         _words(core, texts), vocab=vocab, first=[BEGIN, END, *sorted(pre_tokenizers.ByteLevel.alphabet())]
     )
     core.model = learned.model
-    core.add_special_tokens([BEGIN, END])
+    return core, {}
+
+
+def _single_characters(texts: Iterable[str], *, vocab: int, lowercase: bool) -> tuple[Core, dict[str, str]]:
+    seen: Counter[str] = Counter()
+    for text in texts:
+        seen.update(text.lower() if lowercase else text)
+    first = [BEGIN, END, UNKNOWN]
+    most = sorted(seen.items(), key=lambda entry: (-entry[1], entry[0]))[: vocab - len(first)]
+    pieces = [*first, *sorted(character for character, _ in most)]
+    core = Core(models.WordLevel({piece: id for id, piece in enumerate(pieces)}, unk_token=UNKNOWN))
+    if lowercase:
+        core.normalizer = normalizers.Lowercase()
+    core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    core.decoder = decoders.Fuse()
+    return core, {"unk_token": UNKNOWN}
+
+
+def _framed(core: Core, roles: dict[str, str], *, closed: bool) -> Tokenizer:
+    """A text becomes `<s> text </s>`, a pair `<s> first </s> second </s>`; not closed: without the last."""
+    core.add_special_tokens([BEGIN, END, *roles.values()])
+    end = f" {END}:0" if closed else ""
     core.post_processor = processors.TemplateProcessing(
-        single=f"{BEGIN}:0 $A:0 {END}:0",
-        pair=f"{BEGIN}:0 $A:0 {END}:0 $B:0 {END}:0",
+        single=f"{BEGIN}:0 $A:0{end}",
+        pair=f"{BEGIN}:0 $A:0 {END}:0 $B:0{end}",
         special_tokens=[(BEGIN, core.token_to_id(BEGIN)), (END, core.token_to_id(END))],
     )
     config = {
@@ -69,6 +107,7 @@ def _bpe(texts: Iterable[str], *, vocab: int, lowercase: bool) -> Tokenizer:
         "bos_token": BEGIN,
         "eos_token": END,
         "clean_up_tokenization_spaces": False,
+        **roles,
     }
     return Tokenizer(core, config)
 

@@ -1,0 +1,273 @@
+"""A course of training: train, evaluate, keep the best, save. An iterator; whoever runs it prints.
+
+What is learned from, and what an evaluation says, is the matter of the task that goes on from here.
+"""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from clearhead.checkpoint.card import CARD
+from clearhead.checkpoint.files import finish_move, leftovers, read_json, remove, write_json
+from clearhead.checkpoint.folder import Loaded, write_folder
+from clearhead.checkpoint.lock import check_free, locked
+from clearhead.errors import ClearheadError, Interrupted, SettingError
+from clearhead.infer.model import Model
+from clearhead.learn import place
+from clearhead.learn.aside import forget, go_on_aside, kept, set_aside
+from clearhead.learn.schedule import Schedule
+from clearhead.learn.start import digest_of_base, usual_rate
+from clearhead.learn.state import (
+    Restored,
+    Standing,
+    load_state,
+    put_back_best,
+    remove_states,
+    save_state,
+    states,
+)
+from clearhead.learn.trainer import NotFinite, Objective, Plan, Step, Trainer
+from clearhead.settings import Learning
+
+FEW = 50  # steps below which a person is told
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One step of a run. `metrics` stands where the validation texts were evaluated after it."""
+
+    step: Step
+    steps: int
+    tokens_per_second: float
+    seconds: float  # since the run's start, pauses left out
+    remaining: float
+    metrics: Any = None
+    best: bool = False  # the model is the best so far, and was saved
+
+
+class Course:
+    """Reads and checks everything at once; nothing is written before iterating begins."""
+
+    task_name: str
+    metric: str
+    notes: list[str]
+
+    def __init__(self, settings: Learning):
+        self.settings, self.out = settings, Path(settings.out)
+        check_free(self.out)
+        place.check_place(settings)
+
+    def ready(self, loaded: Loaded, objective: Objective) -> None:
+        """Make the trainer, and bring it to where the run stands."""
+        settings = self.settings
+        self.base = digest_of_base(settings)
+        self.model = Model(loaded)
+        names = ("epochs", "batch_tokens", "accumulate", "max_steps", "seed", "dropout")
+        plan = Plan(**{name: getattr(settings, name) for name in names})
+        self.trainer = Trainer(loaded.network, objective, plan=plan)
+        self.learning_rate = self.usual_rate()
+        self.trainer.prepare(
+            Schedule.of(self.learning_rate, len(self.trainer.steps), warmup=settings.warmup),
+            weight_decay=settings.weight_decay,
+            max_grad_norm=settings.max_grad_norm,
+        )
+        if len(self.trainer.steps) < FEW:
+            count = len(self.trainer.steps)
+            self.notes.append(
+                f"this run has only {count} steps, which is little to learn in; "
+                f"more come from a smaller --batch-tokens (now {settings.batch_tokens}) or more --epochs"
+            )
+        self.best: tuple[float, float] | None = None
+        self.best_step: int | None = None
+        self.seconds = 0.0
+        self.stopping = False
+        self.restored = self.restore() if settings.resume else None
+
+    # What a task says of itself.
+
+    def data(self) -> str:
+        """SHA-256 of all that is learned from and chosen by."""
+        raise NotImplementedError
+
+    def resolved(self) -> dict[str, Any]:
+        """What its settings came to, for settings.json."""
+        raise NotImplementedError
+
+    def evaluation(self) -> Any:
+        """The metrics of the model as it stands, on the validation texts."""
+        raise NotImplementedError
+
+    def value_of(self, metrics: Any) -> float:
+        """What the best model is chosen by; the higher, the better."""
+        raise NotImplementedError
+
+    def evaluating(self, seconds: float) -> float:
+        """Seconds that all evaluations take, where training takes so many."""
+        raise NotImplementedError
+
+    def card(self) -> bool:
+        """Write the model card; False where a README.md that is not ours is in its place."""
+        raise NotImplementedError
+
+    def usual_rate(self) -> float:
+        """The peak learning rate: as asked for, or by what is trained."""
+        return usual_rate(self.settings, self.model.config)
+
+    # The course.
+
+    def estimate(self) -> float:
+        """Seconds that the rest of the run will take on this machine, evaluation included."""
+        seconds = self.trainer.estimate()
+        return seconds + self.evaluating(seconds) + self.saving()
+
+    @property
+    def evaluations(self) -> float:
+        """How often the run evaluates."""
+        settings = self.settings
+        return (
+            len(self.trainer.steps) / settings.eval_steps if settings.eval_steps else float(settings.epochs)
+        )
+
+    def saving(self) -> float:
+        """Seconds to write the weights after each epoch, at 300 MB a second."""
+        weights = sum(parameter.numel() for parameter in self.model.loaded.network.parameters())
+        return self.settings.epochs * 4 * weights / 3e8
+
+    def stop(self) -> None:
+        """Stop after the step that is running, with the state saved."""
+        self.stopping = True
+
+    def __iter__(self) -> Iterator[Progress]:
+        with locked(self.out):
+            self.begin()
+            try:
+                yield from self.steps()
+            except NotFinite as error:
+                raise ClearheadError(f"{error}; {kept(self.out, self.best_step)}") from error
+            self.finish()
+
+    def steps(self) -> Iterator[Progress]:
+        """Train from where the run stands to its end."""
+        start = perf_counter() - self.seconds
+        tokens, moving = 0.0, 0.0
+        steps = len(self.trainer.steps)
+        settings = self.settings
+        for step in self.trainer.run():
+            # A moving mean, so that the figure follows the machine: the last steps weigh most.
+            tokens, moving = 0.9 * tokens + step.tokens, 0.9 * moving + step.seconds
+            due = (
+                step.last_of_epoch if settings.eval_steps is None else step.number % settings.eval_steps == 0
+            )
+            metrics, best = None, False
+            if due or step.number == steps:
+                metrics, best = self.evaluate(step)
+            self.seconds = perf_counter() - start
+            self.log(step, metrics)
+            saved = step.number % settings.save_steps == 0 or step.number == steps
+            if saved:
+                self.save()
+            remaining = (steps - step.number) * self.seconds / step.number
+            yield Progress(step, steps, tokens / moving, self.seconds, remaining, metrics, best)
+            if self.stopping and step.number < steps:
+                if not saved:
+                    self.save()
+                raise Interrupted(f"stopped after step {step.number} of {steps}; go on with --resume")
+
+    def begin(self) -> None:
+        """Make the folder what it is before the next step: nothing half-written, nothing of a later step."""
+        finish_move(self.out)
+        if self.restored:
+            self.go_on(self.restored)
+            return
+        place.check_place(self.settings)  # once more, now that nobody else can begin
+        for half in leftovers(self.out):
+            remove(half)
+        set_aside(self.out)
+        resolved = {
+            "learning_rate": self.learning_rate,
+            "steps": len(self.trainer.steps),
+            "warmup_steps": self.trainer.schedule.warmup,
+            "data": self.data(),
+            "base": self.base,
+            "metric": self.metric,
+        }
+        resolved |= self.resolved()
+        values = {"task": self.task_name, "settings": place.chosen(self.settings), "resolved": resolved}
+        write_json(self.out / place.SETTINGS, values)
+
+    def go_on(self, restored: Restored) -> None:
+        """Bring the folder to where the run was restored to."""
+        if states(self.out) != list(restored.found):
+            raise SettingError(
+                f"--resume: another run has changed {self.out} meanwhile; give the command again"
+            )
+        for half in leftovers(self.out):
+            remove(half)
+        remove_states(self.out, but=restored.state)
+        if restored.state:
+            put_back_best(self.out, restored.state)
+        go_on_aside(self.out, restored.state)
+        if self.best_step is not None:
+            forget(self.out)
+        place.cut_log(self.out, step=restored.standing.step)
+
+    def finish(self) -> None:
+        """What is made when all steps are done, or made again where a kill came between."""
+        if not self.card():
+            warnings.warn(f"{self.out / CARD} is not ours and stays as it is; no model card", stacklevel=2)
+
+    def evaluate(self, step: Step) -> tuple[Any, bool]:
+        """Evaluate on the validation texts; the best model so far is saved at once."""
+        metrics = self.evaluation()
+        # On a small validation set many steps tie in accuracy; the one with the lower loss knows more.
+        score = (self.value_of(metrics), -metrics.loss)
+        better = self.best is None or score > self.best
+        if better:
+            self.best, self.best_step = score, step.number
+            write_folder(self.out, self.model.loaded)
+            forget(self.out)  # the run before, which has been replaced by now
+        return metrics, better
+
+    def log(self, step: Step, metrics: Any) -> None:
+        """Append a line to metrics.jsonl."""
+        line = {
+            "step": step.number,
+            "epoch": step.epoch + 1,
+            "loss": step.loss,
+            "learning_rate": step.learning_rate,
+        }
+        line |= {
+            "grad_norm": step.grad_norm,
+            "tokens": step.tokens,
+            "texts": step.texts,
+            "seconds": self.seconds,
+        }
+        place.append_log(self.out, line | (metrics.summary() if metrics else {}))
+
+    def save(self) -> None:
+        """Save the state, to go on from here; the log must be as safe as it."""
+        place.settle_log(self.out)
+        standing = Standing(self.trainer.done, self.best, self.best_step, self.seconds)
+        save_state(self.out, self.trainer, standing=standing)
+
+    def restore(self) -> Restored:
+        """Go on from the newest whole state; nothing is written yet."""
+        said = read_json(self.out / place.SETTINGS)["resolved"]
+        again = "since the run began; start again with --overwrite"
+        if said.get("data") != self.data():
+            raise SettingError(f"--resume: the texts have changed {again}")
+        if said.get("base") != self.base:
+            raise SettingError(f"--resume: the model of --from {self.settings.base} has changed {again}")
+        restored = load_state(self.out, self.trainer)
+        standing = restored.standing
+        self.best, self.best_step, self.seconds = standing.best, standing.best_step, standing.seconds
+        self.notes += restored.notes
+        if half := leftovers(self.out):
+            self.notes.append(f"left half-written by a kill, and removed: {', '.join(p.name for p in half)}")
+        logged = [line["step"] for line in place.read_log(self.out) if line["step"] <= standing.step]
+        if logged != list(range(1, standing.step + 1)):
+            self.notes.append(f"{self.out / place.LOG} lacks lines of the {standing.step} steps done")
+        return restored

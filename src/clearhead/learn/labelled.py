@@ -1,0 +1,64 @@
+"""Learning from labelled texts: each text once, its loss the task's."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from clearhead.infer.model import batches_of, packed
+from clearhead.model.heads import pool
+from clearhead.model.kernels import Context
+from clearhead.model.linear import Dropout
+from clearhead.model.transformer import Transformer
+from clearhead.tasks.task import Task
+from clearhead.text.tokenizer import Encoding
+
+
+class Labelled:
+    """Encoded texts with what is right for them; with `freeze` the body stays as it is."""
+
+    def __init__(
+        self,
+        network: Transformer,
+        task: Task,
+        *,
+        examples: Sequence[Encoding],
+        targets: Tensor,
+        freeze: bool = False,
+    ):
+        self.network, self.task, self.examples, self.targets = network, task, examples, targets
+        self.lengths = [len(example.ids) for example in examples]
+        self.freeze, self.body_seconds = freeze, 0.0
+        if freeze:
+            for part in (network.embedding, network.encoder):
+                part.requires_grad_(False)
+
+    def size(self, members: Sequence[int]) -> float:
+        """Their number, or the sum of their weights."""
+        return self.task.size(self.targets[list(members)])
+
+    def loss(self, network: Transformer, members: Sequence[int], *, drop: Dropout | None) -> Tensor:
+        """The task's loss, summed over these texts."""
+        batch = packed([self.examples[index] for index in members])
+        context = Context.of(batch.layout, drop=drop)
+        if self.freeze:
+            assert network.head
+            logits = network.head.answer(self.vectors[list(members)], context)
+        else:
+            logits = network.classify(batch, context)
+        return self.task.loss(logits, self.targets[list(members)])
+
+    @cached_property
+    def vectors(self) -> Tensor:
+        """What the head pools from each text under a body that stays as it is, without dropout."""
+        head, start = self.network.head, perf_counter()
+        assert head
+        found = torch.zeros(len(self.examples), self.network.config.width, dtype=torch.float32)
+        with torch.no_grad():
+            for members, batch in batches_of(self.examples, 2048):
+                stream = self.network(batch, Context.of(batch.layout))
+                found[members] = pool(stream, batch.layout, pooling=head.pooling)
+        self.body_seconds = perf_counter() - start
+        return found

@@ -1,0 +1,70 @@
+"""What a language model learns from, and what a new one is."""
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from clearhead.errors import SettingError
+from clearhead.settings.asking import Format, Opening
+from clearhead.settings.learning import Learning
+from clearhead.settings.options import at_least, flag, option, required
+
+Architectures = Literal["gpt2", "llama", "qwen3", "gpt_neox"]
+Documents = Literal["file", "line"]
+Pieces = Literal["bpe", "characters"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speaker:
+    """A new language model and its tokenizer (`--from new`)."""
+
+    architecture: Architectures = option("llama", "new model: the published family it is built as")
+    layers: int = option(4, "new model: blocks")
+    width: int = option(256, "new model: numbers that stand for one token")
+    heads: int = option(4, "new model: attention heads of each block")
+    hidden: int | None = option(
+        None, "new model: width of the feed-forward network; else 4 times the width, gated 8/3 times"
+    )
+    context: int = option(256, "new model: most tokens of a text")
+    tokenizer: str | None = option(
+        None, "new model: folder or name of a model or tokenizer to take; else one is learned from the texts"
+    )
+    pieces: Pieces = option("bpe", "new model: byte-level BPE, or single characters")
+    vocab: int = option(4000, "new model: most tokens of the tokenizer that is learned")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Language(Opening, Speaker, Learning):
+    """A run that trains a language model from texts."""
+
+    data: Annotated[list[str], Parameter(consume_multiple=True, negative="")] = required(
+        "files of texts, or folders of them: .txt, .md, .csv, .tsv or .jsonl, also .gz"
+    )
+    base: Annotated[str, Parameter(name="--from")] = option(
+        "new", "model to start from: a name from `clearhead get`, a folder, or new"
+    )
+    documents: Documents = option(
+        "file", "what a document is in a file of plain text: the whole file, or each line"
+    )
+    text_column: str | None = option(None, "column of the texts; else text, sentence or review")
+    format: Format | None = option(None, "format of the files, where their names do not tell")
+    blocks: Annotated[bool, Parameter(negative="")] = option(
+        False, "cut the documents, one after another, into blocks of the whole context, across their borders"
+    )
+    epochs: int = option(1, "times each text is seen")
+    batch_tokens: int = option(4096, "tokens in a batch; there are no padding tokens")
+
+    def __post_init__(self) -> None:
+        Learning.__post_init__(self)
+        for name in ("layers", "width", "heads", "vocab"):
+            at_least(name, getattr(self, name), least=1)
+        at_least("context", self.context, least=2)
+        if self.hidden is not None:
+            at_least("hidden", self.hidden, least=1)
+        made = [item.name for item in fields(Speaker) if getattr(self, item.name) != item.default]
+        if made and self.base != "new" and made != ["context"]:
+            name = next(name for name in made if name != "context")
+            raise SettingError(f"{flag(name)} shapes a new model, but --from is {self.base}; use --from new")
+        if not self.data:
+            raise SettingError("--data names no file; give at least one")

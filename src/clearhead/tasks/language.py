@@ -1,0 +1,94 @@
+"""Language modelling: the loss of the next token, in chunks, and what it comes to for people."""
+
+from dataclasses import asdict, dataclass
+from math import exp, log
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+IGNORED = -100  # a row whose next token is not asked for
+CHUNK = 2**22  # logits that are held at a time
+
+
+@dataclass(frozen=True)
+class LanguageScores:
+    """How well a model knows texts. `loss` is the mean over tokens in nats; bits per byte of their UTF-8 can
+    be compared between tokenizers."""
+
+    texts: int
+    tokens: int
+    bytes: int
+    loss: float
+    perplexity: float
+    bits_per_byte: float
+
+    @classmethod
+    def of(cls, nats: float, *, texts: int, tokens: int, bytes: int) -> "LanguageScores":
+        """From the sum of the loss over all tokens."""
+        loss = nats / max(1, tokens)
+        return cls(texts, tokens, bytes, loss, exp(min(loss, 700)), nats / log(2) / max(1, bytes))
+
+    def summary(self) -> dict[str, Any]:
+        """The scores for metrics.jsonl."""
+        return {f"eval_{name}": value for name, value in asdict(self).items() if name not in COUNTS}
+
+
+COUNTS = ("texts", "tokens", "bytes")
+
+
+class NextToken(torch.autograd.Function):
+    """The summed cross entropy of a linear layer's logits, which are never all there at once.
+
+    The gradients are made with the loss, chunk by chunk: softmax minus what is right, times the other factor.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *given: Any) -> Tensor:
+        """x `[rows, width]`, the layer's matrix `[vocab, width]`, targets `[rows]`."""
+        x, weight, targets = given
+        rows = max(1, CHUNK // weight.shape[0])
+        total = torch.zeros((), dtype=torch.float64)
+        for_x, for_weight = torch.empty_like(x), torch.zeros_like(weight)
+        for start in range(0, len(x), rows):
+            part, right = x[start : start + rows], targets[start : start + rows]
+            logits = functional.linear(part, weight)
+            highest = logits.amax(-1, keepdim=True)
+            asked = right != IGNORED
+            at = right.clamp(min=0)[:, None]
+            hit = logits.gather(1, at).squeeze(1) - highest.squeeze(1)
+            logits.sub_(highest).exp_()
+            sums = logits.sum(-1, keepdim=True)
+            total += ((sums.log().squeeze(1) - hit) * asked).double().sum()
+            logits.div_(sums).scatter_add_(1, at, torch.full_like(sums, -1.0)).mul_(asked[:, None])
+            torch.mm(logits, weight, out=for_x[start : start + rows])
+            for_weight.addmm_(logits.T, part)
+        ctx.save_for_backward(for_x, for_weight)
+        return total.to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """What forward made, times the gradient of the sum."""
+        for_x, for_weight = ctx.saved_tensors
+        return for_x * gradients[0], for_weight * gradients[0], None
+
+
+def next_token_loss(
+    x: Float[Tensor, "rows width"], weight: Float[Tensor, "vocab width"], *, targets: Int[Tensor, " rows"]
+) -> Float[Tensor, ""]:
+    """The sum over rows of −log p(target) (Bengio et al. 2003, equation 1 without its mean); rows whose
+    target is `IGNORED` do not count. Memory does not grow with rows times vocabulary."""
+    if torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad):
+        found: Tensor = NextToken.apply(x, weight, targets)
+        return found
+    total = torch.zeros((), dtype=torch.float64)
+    rows = max(1, CHUNK // weight.shape[0])
+    for start in range(0, len(x), rows):
+        logits = functional.linear(x[start : start + rows], weight)
+        right = targets[start : start + rows]
+        total += (
+            functional.cross_entropy(logits, right, ignore_index=IGNORED, reduction="none").double().sum()
+        )
+    return total

@@ -1,0 +1,43 @@
+"""Documents of files and folders, whole; what is no text is named with its place."""
+
+import gzip
+
+import pytest
+
+from clearhead.data.documents import documents
+from clearhead.errors import DataError
+
+
+def test_a_file_is_a_document_or_each_of_its_lines(tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_bytes("one\r\ntwo\n\n  \nthrée".encode())
+    assert list(documents([str(file)])) == ["one\r\ntwo\n\n  \nthrée"]
+    assert list(documents([str(file)], whole=False)) == ["one", "two", "thrée"]
+
+
+def test_folders_are_read_by_name_with_all_inside_them(tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "z.md").write_text("last")
+    (tmp_path / "a.txt").write_text("first")
+    (tmp_path / "aa.jsonl").write_text('{"text": "second"}\n{"text": " "}\n')
+    (tmp_path / "ab.txt.gz").write_bytes(gzip.compress(b"third"))
+    (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8")
+    assert list(documents([str(tmp_path)])) == ["first", "second", "third", "last"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("ab\u00e9".encode() + b"\xff", r"a.txt: the byte 0xff at offset 4 is not UTF-8 text; convert it"),
+        (b"ab\0c", r"a.txt: a null byte at offset 2 is not UTF-8 text; is this a file of text\?"),
+    ],
+)
+def test_what_is_no_text_is_named_with_its_offset(tmp_path, content, said):
+    (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(DataError, match=said):
+        list(documents([str(tmp_path / "a.txt")]))
+
+
+def test_a_folder_without_texts_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"no file in this folder ends in \.txt"):
+        list(documents([str(tmp_path)]))
