@@ -112,7 +112,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bits(texts, tmp_path, changes
     for progress in run:
         if progress.step.number == 3:
             break  # as a kill would leave it: no state of this step
-    with pytest.raises(Interrupted):
+    with pytest.raises(Interrupted):  # noqa: PT012
         for progress in (again := run_of(texts, tmp_path / "cut", resume=True, **changes)):
             if progress.step.number == 5:
                 again.stop()
@@ -142,7 +142,7 @@ def test_a_tokenizer_that_ends_every_text_is_refused_and_one_that_does_not_is_ta
         train_tokenizer([texts.read_text()], vocab=300, kind=kind, closed=closed).write(
             tmp_path / str(closed)
         )
-    with pytest.raises(ClearheadError, match=r"ends every text with '</s>'.*tokenizer train --no-closed"):
+    with pytest.raises(ClearheadError, match=r"ends texts with '</s>'.*tokenizer train --no-closed"):
         run_of(texts, tmp_path / "run", tokenizer=str(tmp_path / "True"))
     run = run_of(texts, tmp_path / "run", tokenizer=str(tmp_path / "False"))
     assert run.model.tokenizer.encode(["a"])[0].ids[0] == run.model.tokenizer.roles["bos_token"]

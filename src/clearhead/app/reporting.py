@@ -145,8 +145,8 @@ def report_of_language(run: LanguageRun) -> Path:
         "Parameters": f"{sum(parameter.numel() for parameter in model.loaded.network.parameters()):,}",
         "Blocks, width, heads": f"{config.layers}, {config.width}, {config.heads}",
         "Vocabulary": f"{config.vocab:,}",
-        "Learned from": f"{len(run.texts):,} texts; {trained:,} tokens seen in {len(log):,} steps",
-        "Chosen by": f"{len(run.chosen_by):,} texts kept aside, best at step {run.best_step}",
+        "Learned from": f"{counted(len(run.texts), 'text')}; {trained:,} tokens seen in {len(log):,} steps",
+        "Chosen by": f"{counted(len(run.chosen_by), 'text')} kept aside, best at step {run.best_step}",
     }
     timing = {
         "Training": f"{span(run.seconds)}, validation included",

@@ -25,7 +25,8 @@ def training(run: Course) -> None:
     tokens = sum(run.trainer.objective.lengths)
     known = run.resolved()
     texts, aside = known["training_texts"], known["validation_texts"]
-    say(f"{texts:,} texts to learn from ({tokens:,} tokens), {aside:,} to choose by; {learned(run)}")
+    count = counted(texts, "text")
+    say(f"{count} to learn from ({tokens:,} tokens), {aside:,} to choose by; {learned(run)}")
     for note in run.notes:
         say(f"note: {note}")
     if getattr(run.settings, "freeze", False):

@@ -158,7 +158,7 @@ def starting_speaker(settings: Language, texts: Sequence[str]) -> Loaded:
     end = tokenizer.roles.get("eos_token")
     if end is not None and tokenizer.encode(["a"])[0].ids[-1] == end:
         raise SettingError(
-            f"--tokenizer {settings.tokenizer} ends every text with {tokenizer.name(end)!r}, so no prompt could "
+            f"--tokenizer {settings.tokenizer} ends texts with {tokenizer.name(end)!r}, so no prompt could "
             "be gone on with; learn one that does not: clearhead tokenizer train --no-closed"
         )
     family = FAMILIES[settings.architecture]
