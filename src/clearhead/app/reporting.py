@@ -6,6 +6,7 @@ from pathlib import Path
 
 from clearhead.app.machine import machine
 from clearhead.app.show import say, span
+from clearhead.data.wording import counted
 from clearhead.errors import ClearheadError
 from clearhead.explain.mistakes import most_confident_mistakes
 from clearhead.explain.report import Answer, Report, Sample, write_report

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from clearhead.app.show import decimal, emit, err, percent, plain, say, span
+from clearhead.data.wording import counted
 from clearhead.learn.course import Course
 from clearhead.learn.run import Run
 from clearhead.model.config import Problem

@@ -36,4 +36,4 @@ def short(text: str) -> str:
 
 def counted(number: int, noun: str) -> str:
     """Write a number with its noun: `1 row`, `2 rows`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
