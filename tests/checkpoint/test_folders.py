@@ -16,6 +16,7 @@ from transformers import (
 )
 
 import clearhead as ch
+from clearhead.checkpoint.files import NEXT
 from clearhead.checkpoint.folder import CONFIG, read_folder, write_folder
 from clearhead.checkpoint.tensors import WEIGHTS
 from clearhead.errors import FolderError
@@ -263,7 +264,7 @@ def test_a_crash_while_saving_leaves_the_old_model_and_nothing_beside_it(bert_fo
         raise OSError("disk full")
 
     monkeypatch.setattr("clearhead.checkpoint.folder.write_json", crash)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(ch.ClearheadError, match="out cannot be written.*disk full"):
         model.save(tmp_path / "out", overwrite=True)
     assert contents(tmp_path / "out") == before
 
@@ -283,7 +284,7 @@ def test_files_of_two_models_never_stay_side_by_side(bert_folder, tmp_path, monk
     before, steps = Path.replace, iter(range(9))
 
     def killed(self, target):
-        if self.parent.name == ".next" and next(steps) == moved:
+        if self.parent.name == NEXT and next(steps) == moved:
             raise KeyboardInterrupt
         return before(self, target)
 

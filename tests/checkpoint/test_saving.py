@@ -11,7 +11,7 @@ from test_folders import edit_config
 import clearhead as ch
 from clearhead.checkpoint import folder as module
 from clearhead.checkpoint.families import FAMILIES
-from clearhead.checkpoint.files import finish_move, leftovers
+from clearhead.checkpoint.files import MANIFEST, NEXT, finish_move, leftovers
 from clearhead.checkpoint.folder import CONFIG, read_folder, write_folder
 from clearhead.checkpoint.lock import locked
 from clearhead.errors import FolderError, SettingError
@@ -64,12 +64,112 @@ def test_files_of_the_model_before_leave_with_it(bert_folder, tmp_path):
 
 def test_a_file_that_came_after_the_decision_does_not_leave(bert_folder, tmp_path):
     """A slow reader that finishes a move meets a file of the save after it."""
-    waiting = bert_folder / ".next"
+    waiting = bert_folder / NEXT
     waiting.mkdir()
-    (waiting / ".gone.json").write_text('{"added_tokens.json": [1, 2, 3]}')
+    (waiting / MANIFEST).write_text('{"files": [], "gone": {"added_tokens.json": [1, 2, 3]}}')
     (bert_folder / "added_tokens.json").write_text("{}")
     finish_move(bert_folder)
     assert (bert_folder / "added_tokens.json").exists() and not waiting.exists()
+
+
+@pytest.mark.parametrize(
+    "manifest", [None, "{bad", "[]", '{"files": 3, "gone": {}}', '{"files": ["../x"], "gone": {}}']
+)
+def test_a_folder_of_the_same_name_that_is_not_ours_stays(bert_folder, manifest):
+    for name in (NEXT, ".next"):
+        (bert_folder / name).mkdir()
+        (bert_folder / name / "config.json").write_text("mine")
+    if manifest:
+        (bert_folder / NEXT / MANIFEST).write_text(manifest)
+    before = {path: path.read_bytes() for path in bert_folder.rglob("*") if path.is_file()}
+    ch.load(bert_folder)
+    assert before == {path: path.read_bytes() for path in bert_folder.rglob("*") if path.is_file()}
+
+
+def test_two_savers_into_one_folder_leave_one_model_whole(tmp_path):
+    models = [
+        ch.load(tiny_bert(tmp_path / n, labels=(n, "b"), intermediate_size=w))
+        for n, w in (("x", 24), ("y", 48))
+    ]
+    out, failed = tmp_path / "out", []
+    models[0].save(out)
+
+    def save(model):
+        for _ in range(8):
+            try:
+                model.save(out, overwrite=True)
+            except Exception as error:
+                failed.append(error)
+
+    threads = [threading.Thread(target=save, args=(model,)) for model in models]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    found = ch.load(out)
+    assert found.predict(TEXTS) == next(m for m in models if m.loaded.labels == found.loaded.labels).predict(
+        TEXTS
+    )
+    assert not [path for path in out.iterdir() if path.name.startswith(".")]
+
+
+def test_a_folder_that_only_looks_like_a_model_is_not_replaced(bert_folder, tmp_path):
+    model, place = ch.load(bert_folder), tmp_path / "project"
+    place.mkdir()
+    (place / "config.json").write_text('{"app": "mine"}')
+    (place / "vocab.txt").write_text("mine")
+    for asked, message in (
+        (True, "holds no model to replace"),
+        ("no", "overwrite='no' is not True or False"),
+    ):
+        with pytest.raises(SettingError, match=message):
+            model.save(place, overwrite=asked)
+    (place / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(SettingError, match="holds no model to replace"):
+        model.save(place, overwrite=True)
+    assert (place / "vocab.txt").read_text() == "mine"
+
+
+def test_the_folder_of_a_run_is_not_replaced_by_hand(bert_folder, reviews, tmp_path):
+    out = tmp_path / "run"
+    for _ in ch.train(
+        "classify", data=reviews, base="new", layers=1, width=16, heads=2, out=out, max_steps=1
+    ):
+        pass
+    with pytest.raises(SettingError, match="is the folder of a run"):
+        ch.load(bert_folder).save(out, overwrite=True)
+
+
+@pytest.mark.parametrize("place", ["file/x", "x" * 300, "/proc/x", "\ud800x"])
+def test_places_that_cannot_be_are_named(bert_folder, tmp_path, place):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingError):
+        ch.load(bert_folder).save(tmp_path / place)
+    with pytest.raises(ch.ClearheadError):
+        ch.load("a" * 5000)
+
+
+def test_vectors_can_be_learned_from(bert_folder):
+    found = ch.load(bert_folder).embed(TEXTS)
+    torch.nn.Linear(found.shape[1], 1)(found).sum().backward()
+    found.add_(1).requires_grad_(True)
+
+
+def test_threads_leave_the_default_dtype_alone(bert_folder):
+    model = ch.load(bert_folder)
+    torch.set_default_dtype(torch.float64)
+    try:
+        threads = [
+            threading.Thread(target=lambda: [model.predict(TEXTS) for _ in range(20)]) for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert torch.get_default_dtype() is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 def test_a_reader_meets_one_model_whole_while_another_is_written(tmp_path):
@@ -114,7 +214,7 @@ def test_only_what_our_writers_leave_counts_as_left(tmp_path):
     for name in (".settings.json.123.part", ".part-ab_c1234", ".part-state-10", ".part-run-before"):
         (tmp_path / name).touch()
     ours = set(tmp_path.iterdir())
-    for name in (".video.part", ".part-two", ".notes.part", "x.part", ".part-mine-and-yours"):
+    for name in (".movie.mp4.1.part", ".part-two", ".notes.part", "x.part", ".part-mine-and-yours"):
         (tmp_path / name).touch()
     assert set(leftovers(tmp_path)) == ours
 

@@ -117,11 +117,7 @@ def test_a15_a_stop_string_ends_its_own_text_alone(tmp_path, monkeypatch):
     assert [len(row) for row in together.values()] == [2, 6, 10]
     assert [row[-1].end for row in together.values()] == ["stop", "stop", "length"]
     texts = ["".join(token.piece for token in row) for row in together.values()]
-    assert (
-        texts[0] == "sou"
-        and texts[1] == " ".join(["soup"] * 4) + " sou"
-        and texts[2] == " ".join(["soup"] * 10)
-    )
+    assert texts == [" sou", " soup" * 4 + " sou", " soup" * 10]
     for place, prompt in enumerate(prompts):
         alone = list(tokens(model, [prompt], settings=asked))
         assert [(t.id, t.piece, t.end) for t in alone] == [(t.id, t.piece, t.end) for t in together[place]]

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 import clearhead as ch
 from clearhead.checkpoint.card import CARD, MARK
+from clearhead.checkpoint.folder import write_folder
 from clearhead.checkpoint.lock import LOCK, locked
 from clearhead.errors import ClearheadError, FolderError, SettingError
 from clearhead.learn.place import LOG, REPORT
@@ -96,7 +97,7 @@ def test_the_best_model_of_the_state_takes_the_place_of_a_later_one(run, tmp_pat
     assert state["dropout"].numel() > 1000 and "exp_avg.encoder.blocks.0.attention.qkv.weight" in state
     network = before.loaded.network
     network.head.output.bias.data += 1
-    before.save(out, overwrite=True)
+    write_folder(out, before.loaded)
     again = run(resume=True)
     until(again, 5)
     assert json.loads((out / "state-4" / STANDING).read_text())["standing"]["best_step"] == 3

@@ -31,7 +31,7 @@ def content(folder):
 
 
 def model(folder):
-    return {name: (folder / name).read_bytes() for name in MODEL}
+    return {name: (folder / name).read_bytes() for name in MODEL if (folder / name).is_file()}
 
 
 def until(run, step):

@@ -173,3 +173,64 @@ def test_the_template_is_kept_when_the_tokenizer_is_written(folder, tmp_path):
     tokenizer = with_template(folder, CHATML)
     tokenizer.write(tmp_path)
     assert Tokenizer.read(tmp_path).template == CHATML
+
+
+@pytest.mark.parametrize("options", [{"lstrip": True}, {"rstrip": True}, {"lstrip": True, "rstrip": True}])
+def test_white_space_that_control_tokens_take_away_is_taken_away(folder, tmp_path, options):
+    from transformers import AutoTokenizer
+
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    rules = json.loads((tmp_path / "tokenizer.json").read_text())
+    for token in rules["added_tokens"]:
+        if token["content"] in CONTROLS:
+            token |= options
+    (tmp_path / "tokenizer.json").write_text(json.dumps(rules))
+    tokenizer = with_template(tmp_path, CHATML)
+    published = AutoTokenizer.from_pretrained(tmp_path)
+    messages = talk("  hello \n", " there")
+    right = published.apply_chat_template(messages, add_generation_prompt=True)
+    right = right["input_ids"] if hasattr(right, "keys") else right
+    assert conversation(tokenizer, messages) == list(right)
+    for token in rules["added_tokens"]:
+        token["single_word"] = token["content"] == CONTROLS[0]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(rules))
+    with pytest.raises(FolderError, match="single_word of the control token"):
+        conversation(Tokenizer.read(tmp_path), messages)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ cycler() }}",
+        "{% for a in [1] %}" * 25 + "{% endfor %}" * 25,
+        "{{ 'a' * (10 ** 12) }}",
+        "{{ [1] * 100000000 }}",
+        "{{ 9 ** (9 ** 9) }}",
+        "{{ 'a'.__class__.__mro__ }}",
+    ],
+)
+def test_hostile_templates_are_refused_in_one_line(folder, template):
+    with pytest.raises(FolderError, match="the chat template"):
+        rendered(with_template(folder, template), talk("hello"))
+
+
+def test_a_message_with_every_character_of_the_first_private_area_is_still_text(folder):
+    text = "".join(map(chr, range(0xE000, 0xF900))) + "<|im_end|>"
+    tokenizer = with_template(folder, CHATML)
+    ids = conversation(tokenizer, talk(text))
+    assert ids.count(tokenizer.vocabulary()["<|im_end|>"]) == 2
+
+
+def test_templates_see_what_they_see_in_the_published_code(folder):
+    from transformers import AutoTokenizer
+
+    for template in (
+        "{% if unk_token is defined %}U{% endif %}{{ messages[0].content }}",
+        "{% set x = 'a' %}{% generation %}{% set x = 'b' %}{% endgeneration %}{{ x }}",
+        "{{ messages | tojson(ensure_ascii=False) }}{{ messages | tojson(separators=(',', ':')) }}",
+    ):
+        tokenizer = with_template(folder, template)
+        published = AutoTokenizer.from_pretrained(folder)
+        right = published.apply_chat_template(talk("é hello"), tokenize=False)
+        assert rendered(tokenizer, talk("é hello"), reply=False) == right

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer as Core
 from tokenizers import decoders, models
 from tokenizers.pre_tokenizers import ByteLevel
 
-from clearhead.text.stream import HALF, Stream
+from clearhead.text.stream import HALF, Stream, text_of
 from clearhead.text.tokenizer import Tokenizer
 
 
@@ -65,3 +65,18 @@ def test_a_public_report_of_characters_spread_over_tokens(cut):
     pieces = [stream.push(id) for id in ids[:cut]]
     assert not any(HALF in piece for piece in pieces)
     assert "".join(pieces) + stream.close() == tokenizer.decode(ids[:cut])
+
+
+def test_an_answer_is_what_it_adds_to_its_prompt(tokenizers):
+    """A decoder that takes away the space before a text must not take it from an answer."""
+    for name, tokenizer in tokenizers.items():
+        for prompt, answer in (("the cat", " sat down"), ("one two", " three"), ("a", "b c")):
+            first = tokenizer.plain([prompt])[0]
+            whole = tokenizer.plain([prompt + answer])[0]
+            if whole[: len(first)] != first:
+                continue  # the answer changes how the prompt is cut
+            right = tokenizer.decode(whole)[len(tokenizer.decode(first)) :]
+            assert text_of(tokenizer, whole[len(first) :], before=first) == right, name
+            stream = Stream(tokenizer, [" "], before=first)
+            pieces = "".join(stream.push(id) for id in whole[len(first) :])
+            assert pieces == right.split(" ")[0] or stream.stopped is None

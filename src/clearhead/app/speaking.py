@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from clearhead.app.verbs import LOAD, Json, Load
+from clearhead.app.verbs import LOAD, Json, Load, refuse_bytes
 from clearhead.data.wording import spoken
-from clearhead.errors import SettingError
+from clearhead.errors import ClearheadError, SettingError
 from clearhead.settings import Generating
 
 if TYPE_CHECKING:
@@ -35,17 +35,20 @@ def generate(
     from clearhead.infer.beams import beam_search
     from clearhead.infer.generate import tokens
     from clearhead.infer.model import load
+    from clearhead.text.stream import text_of
 
     if prompt is None:
         if sys.stdin.isatty():
             raise SettingError("no prompt: give the text to go on with, or pipe it in")
         prompt = sys.stdin.read()
+    refuse_bytes(prompt, "the prompt")
     loaded = load(model, **asdict(opening))
     ids = [list(encoding.ids) for encoding in loaded.tokenizer.encode([prompt])]
     if settings.beams > 1:
         for beams in beam_search(loaded, ids, settings=settings):
             for number, beam in enumerate(beams):
-                show.emit(told_beam(loaded, beam, prompt=prompt) | {"sample": number})
+                text = text_of(loaded.tokenizer, beam.ids, before=ids[0])
+                show.emit(told_beam(beam, prompt=prompt, text=text) | {"sample": number})
         return 0
     found = tokens(loaded, ids, settings=settings)
     if show.plain(json) or settings.samples > 1:
@@ -59,11 +62,11 @@ def generate(
     return 0
 
 
-def told_beam(model: "Model", beam: "Beam", *, prompt: str) -> dict[str, Any]:
+def told_beam(beam: "Beam", *, prompt: str, text: str) -> dict[str, Any]:
     """One answer of a beam search."""
     return {
         "prompt": prompt,
-        "text": model.tokenizer.decode(beam.ids),
+        "text": text,
         "end": "end" if beam.ended else "length",
         "tokens": len(beam.ids),
         "log_probability": beam.log_probability,
@@ -77,6 +80,9 @@ def chat(model: str, *, system: System = None, settings: Ways = WAYS, opening: L
     from clearhead.infer.model import load
     from clearhead.text.chat import conversation
 
+    for name in ("beams", "samples"):
+        if getattr(settings, name) > 1:
+            raise SettingError(f"--{name} gives more than one answer; a conversation has one: leave it out")
     loaded = load(model, **asdict(opening))
     beginning = [{"role": "system", "content": system}] if system else []
     conversation(loaded.tokenizer, [*beginning, {"role": "user", "content": "…"}])  # says what is missing
@@ -92,17 +98,21 @@ def chat(model: str, *, system: System = None, settings: Ways = WAYS, opening: L
             say("(a new conversation)")
             continue
         history.append({"role": "user", "content": line})
-        ids = within(loaded, history, room=settings.max_new_tokens)
-        pieces = []
+        answer = ""
         try:
+            refuse_bytes(line, "the message")
+            ids = within(loaded, history, room=settings.max_new_tokens)
             for token in tokens(loaded, [ids], settings=settings):
-                pieces.append(token.piece)
-                print(spoken(token.piece), end="", flush=True)
+                piece = token.piece if answer else token.piece.lstrip(" ")
+                answer += piece
+                print(spoken(piece), end="", flush=True)
         except KeyboardInterrupt:
             say(" (stopped)")
+        except ClearheadError as error:
+            say(f"({error})")
         print(flush=True)
-        if pieces:
-            history.append({"role": "assistant", "content": "".join(pieces)})
+        if answer:
+            history.append({"role": "assistant", "content": answer})
         else:  # stopped before a word: as if it had not been asked
             history.pop()
     return 0

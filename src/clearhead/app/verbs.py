@@ -189,17 +189,20 @@ def texts_as_rows(texts: list[str], settings: Asking) -> list[Any]:
         if getattr(settings, name) is not None:
             raise SettingError(f"{flag(name)} is for a file, and --text is given; leave one of them out")
     for number, text in enumerate(texts, 1):
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise DataError(
-                f"--text number {number} is not UTF-8 from character {error.start + 1} on; use UTF-8"
-            ) from error
+        refuse_bytes(text, f"--text number {number}")
         if settings.empty == "error" and not text.strip():
             raise DataError(
                 f"--text number {number} is empty; leave it out, or get an empty answer: --empty skip"
             )
     return [Row(text, None, "--text", number, {}) for number, text in enumerate(texts, 1)]
+
+
+def refuse_bytes(text: str, what: str) -> None:
+    """Refuse what was typed or piped in and is not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{what} is not UTF-8 from character {error.start + 1} on; use UTF-8") from error
 
 
 def verify(model: str, *, opening: Open = OPEN, json: Json = False) -> int:

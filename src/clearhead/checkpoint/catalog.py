@@ -95,7 +95,11 @@ def place_of(name: str) -> Path:
 
 def a_path(given: Any, what: str) -> Path:
     """A path that a person gave; SettingError for what cannot be one."""
-    if not isinstance(given, str | os.PathLike) or not os.fspath(given) or "\0" in os.fspath(given):
+    try:
+        bare = os.fsencode(given)
+    except (TypeError, UnicodeEncodeError):
+        bare = b""
+    if not bare or b"\0" in bare or isinstance(given, bytes):
         raise SettingError(f"{what} {given!r} is no path and no name; give a string or a Path")
     return Path(given)
 
@@ -103,6 +107,10 @@ def a_path(given: Any, what: str) -> Path:
 def locate(name: str | Path) -> Path:
     """The folder of a model given as a folder or as a name that `get` has fetched."""
     folder, text = a_path(name, "the model:"), str(name)
+    try:
+        folder.exists()
+    except OSError as error:
+        raise FolderError(f"{text[:60]}… cannot be a folder ({error.strerror})") from error
     if _is_gguf(text) and folder.is_file():
         if (place := place_of(text)).is_dir():
             return place

@@ -14,13 +14,17 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from clearhead.checkpoint.lock import held
 from clearhead.errors import FolderError
 
-NEXT = ".next"  # files of one model that are whole and on their way into the folder
-GONE = ".gone.json"  # among them: which files of the model before leave
+NEXT = ".clearhead-next"  # files of one model that are whole and on their way into the folder
+MANIFEST = ".clearhead-files.json"  # among them: their names, and which files of the model before leave
 PART = ".part-"
 # What a killed writer leaves behind; nothing that a person may have named so.
-LEFT = re.compile(r"\.part-([a-z0-9_]{8}|state-[0-9]+|run-before)|\..+\.[0-9]+\.part")
+LEFT = re.compile(
+    r"\.part-([a-z0-9_]{8}|state-[0-9]+|run-before)"
+    r"|\.(settings\.json|metrics\.jsonl|report\.html|README\.md)\.[0-9]+\.part"
+)
 UMASK = os.umask(0)
 os.umask(UMASK)  # there is no way to read it without setting it
 
@@ -77,36 +81,49 @@ def moved_together(folder: Path, *, instead: Iterable[str] = ()) -> Iterator[Pat
     has cut short (`finish_move`), so that files of two models never stay side by side.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    finish_move(folder)
     with tempfile.TemporaryDirectory(prefix=PART, dir=folder) as part:
         whole = Path(part) / "whole"
         whole.mkdir()
         yield whole
-        old = [folder / name for name in instead if not (whole / name).exists()]
-        if gone := {file.name: identity(file) for file in old if file.is_file()}:
-            write_json(whole / GONE, gone)
+        names = sorted(file.name for file in whole.iterdir())
+        old = [folder / name for name in instead if name not in names]
+        gone = {file.name: identity(file) for file in old if file.is_file()}
+        write_json(whole / MANIFEST, {"files": names, "gone": gone})
         for file in whole.iterdir():
             settle(file)
         settle(whole)
-        whole.rename(folder / NEXT)
-    finish_move(folder)
+        with held(folder):
+            _finish(folder)
+            whole.rename(folder / NEXT)
+            _finish(folder)
 
 
 def finish_move(folder: Path) -> None:
     """Move the files of `moved_together` that were decided on and have not reached their places yet."""
+    if (folder / NEXT / MANIFEST).is_file():
+        with held(folder):
+            _finish(folder)
+
+
+def _finish(folder: Path) -> None:
+    """What the manifest says, and nothing without one: a folder of that name may be anybody's."""
     waiting = folder / NEXT
-    if not waiting.is_dir():
+    try:
+        said = json.loads((waiting / MANIFEST).read_text(encoding="utf-8"))
+        names, gone = list(said["files"]), dict(said["gone"])
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return
-    leave = json.loads(waiting.joinpath(GONE).read_text()) if waiting.joinpath(GONE).is_file() else {}
-    for name, which in leave.items():
-        with suppress(FileNotFoundError):  # another process is finishing the same move
+    if any(not isinstance(name, str) or name != Path(name).name for name in [*names, *gone]):
+        return
+    for name, which in gone.items():
+        with suppress(FileNotFoundError):
             if identity(folder / name) == which:
                 (folder / name).unlink()
-    for file in sorted(waiting.iterdir(), key=lambda file: file.name == GONE):
-        with suppress(FileNotFoundError):
-            if file.name != GONE:
-                file.replace(folder / file.name)
+    for file in (waiting / name for name in names):
+        with suppress(FileNotFoundError):  # it has been moved before a kill
+            file.replace(folder / file.name)
             file.unlink(missing_ok=True)  # replacing does nothing where both names are of one file
+    (waiting / MANIFEST).unlink(missing_ok=True)
     with suppress(OSError):
         waiting.rmdir()
     settle(folder)
@@ -135,7 +152,10 @@ def settle(place: Path) -> None:
 
 def leftovers(folder: Path) -> list[Path]:
     """What killed writers left half-written in a folder."""
-    return sorted(path for path in folder.iterdir() if LEFT.fullmatch(path.name))
+    found = [path for path in folder.iterdir() if LEFT.fullmatch(path.name)]
+    if (folder / NEXT).is_dir() and not any((folder / NEXT).iterdir()):
+        found.append(folder / NEXT)
+    return sorted(found)
 
 
 def remove(place: Path) -> None:

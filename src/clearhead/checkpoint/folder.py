@@ -4,6 +4,7 @@ Everything is loaded and computed in float32, whatever the files hold, and saved
 model take their places together (`files.moved_together`): a reader never meets half a file or half a model.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from clearhead.checkpoint.files import (
     write_tensors,
 )
 from clearhead.checkpoint.fingerprint import ADDED, FINGERPRINT
+from clearhead.checkpoint.lock import held
 from clearhead.checkpoint.tensors import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, Stored, read_tensors
 from clearhead.checkpoint.translate import Fields
 from clearhead.errors import ClearheadError, FolderError
@@ -46,7 +48,7 @@ WORDS = (
     "sentencepiece.bpe.model",
     "spiece.model",
 )
-OLD = (*ADDED, GENERATION, INDEX, PICKLE, PICKLE_INDEX, *WORDS, "chat_template.jinja")
+OLD = (*ADDED, INDEX, PICKLE, PICKLE_INDEX, *WORDS, "chat_template.jinja")
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
         finish_move(folder)
         before = state_of(folder)
         try:
-            loaded = _read(folder, opening)
+            with held(folder, shared=True):
+                loaded = _read(folder, opening)
         except (FolderError, FileNotFoundError):
             if state_of(folder) == before:
                 raise
@@ -84,6 +87,15 @@ def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
             if state_of(folder) == before:
                 return loaded
     raise FolderError(f"{folder} is written to again and again while it is read; try again, or copy it first")
+
+
+def holds_model(folder: Path) -> bool:
+    """Whether a folder holds a model of a known family, with weights."""
+    try:
+        family_of(read_json(folder / CONFIG), folder / CONFIG)
+    except FolderError:
+        return False
+    return any((folder / name).is_file() for name in (WEIGHTS, INDEX, PICKLE, PICKLE_INDEX))
 
 
 def state_of(folder: Path) -> dict[str, list[int]]:
@@ -132,6 +144,8 @@ def _read(folder: Path, opening: Opening) -> Loaded:
         fingerprint.check(said, network, tokenizer=tokenizer, labels=labels, path=folder / FINGERPRINT)
     problem = problem_of(values, len(labels), source=fields.source)
     ends = end_ids(folder, values, tokenizer=tokenizer) if config.language_head else ()
+    if beyond := [id for id in ends if id >= config.vocab]:
+        raise FolderError(f"{folder}: eos_token_id {beyond[0]} is beyond the model's {config.vocab} tokens")
     return Loaded(network.eval(), tokenizer, labels, family, folder, problem, new_head, ends)
 
 
@@ -246,8 +260,9 @@ def label_names(values: dict[str, Any], count: int, *, source: str) -> tuple[str
     return names
 
 
-def write_folder(folder: str | Path, loaded: Loaded) -> None:
-    """Write a model folder that we and, where the family can say it, the published code read alike."""
+def write_folder(folder: str | Path, loaded: Loaded, *, instead: Iterable[str] = ()) -> None:
+    """Write a model folder that we and, where the family can say it, the published code read alike; files
+    named in `instead` leave with the model before."""
     folder = Path(folder)
     network = loaded.network
     facts, state = (network.config, network.head_facts), network.state_dict()
@@ -269,7 +284,7 @@ def write_folder(folder: str | Path, loaded: Loaded) -> None:
     tensors = family.to_published(
         ours, prefixed=bool(loaded.labels) or network.config.language_head, config=network.config
     )
-    with moved_together(folder, instead=OLD) as place:
+    with moved_together(folder, instead=instead) as place:
         loaded.tokenizer.write(place)
         write_tensors(place / WEIGHTS, tensors)
         write_json(place / CONFIG, values)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -14,6 +14,24 @@ except ImportError:  # not a POSIX machine: two runs into one folder are not not
     fcntl = None  # type: ignore[assignment]
 
 LOCK = ".running"
+
+
+@contextmanager
+def held(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Keep others out while files of a folder take their places or, `shared`, while they are read. The lock
+    is on the folder itself and leaves nothing there; where the system has none, there is none."""
+    try:
+        opened = os.open(folder, os.O_RDONLY)
+    except OSError:
+        opened = None
+    try:
+        if opened is not None and fcntl is not None:
+            with suppress(OSError):
+                fcntl.flock(opened, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield
+    finally:
+        if opened is not None:
+            os.close(opened)
 
 
 def check_free(folder: Path) -> None:
@@ -44,6 +62,14 @@ def locked(folder: Path) -> Iterator[None]:
             finally:
                 path.unlink(missing_ok=True)
             return
+
+
+def is_lock(path: Path) -> bool:
+    """Whether a file is what `locked` leaves where it is killed."""
+    try:
+        return path.read_text(encoding="utf-8").isdigit() or not path.stat().st_size
+    except (OSError, ValueError):
+        return False
 
 
 def holder(folder: Path) -> str | None:

@@ -33,13 +33,15 @@ def read_rotary(
         table = fields(name, None) or {}
         if not isinstance(table, Mapping):
             raise FolderError(f"{fields.source}: {name}={table!r} is no table of rotary parameters")
-        kind_of(table, fields)
+        kind = kind_of(table, fields)
         if unknown := sorted(set(table) - KNOWN):
             raise FolderError(
                 f"{fields.source}: {name} has {unknown[0]!r}, which is not supported; "
                 "take it out if the model was trained without"
             )
         stated |= table
+        if {"rope_type", "type"} & table.keys():
+            stated |= {"rope_type": kind, "type": kind}
     turned, older = stated.get("partial_rotary_factor"), fields(share or "partial_rotary_factor", portion)
     turned = older if turned is None else turned
     if share:

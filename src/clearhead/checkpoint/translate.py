@@ -152,7 +152,7 @@ def has_classifier(fields: Fields, names: set[str], *, marker: str, architecture
 
 def speaks(fields: Fields, *, speaker: str, body: str) -> bool:
     """Whether a decoder has its language head; any other head is refused by name."""
-    fields.require(add_cross_attention=False, is_encoder_decoder=False)
+    fields.require(add_cross_attention=False, is_encoder_decoder=False, is_causal=True)
     stated = fields("architectures", None) or [speaker]
     if stated not in ([speaker], [body]):
         raise FolderError(

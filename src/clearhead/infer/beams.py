@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clearhead.errors import SettingError
 from clearhead.infer.choosing import ruled
-from clearhead.infer.generate import check_prompt, refuse_foreign, refuse_silent, step
+from clearhead.infer.generate import check_prompts, refuse_foreign, refuse_silent, refuse_unusable, step
 from clearhead.infer.model import Model
 from clearhead.model.cache import Cache
 from clearhead.model.transformer import own_modes
@@ -20,7 +20,8 @@ from clearhead.settings import Generating
 
 @dataclass(frozen=True)
 class Beam:
-    """One answer: its ids, the sum of their log-probabilities in nats, and that divided by length^penalty."""
+    """One answer: its ids, the sum of the model's own log-probabilities in nats, and what it is ranked by:
+    that sum, after penalties and biases, divided by length^penalty."""
 
     ids: tuple[int, ...]
     log_probability: float
@@ -42,8 +43,7 @@ def beam_search(
     if settings.beams > network.config.vocab:
         raise SettingError(f"--beams {settings.beams} is more than the vocabulary of {network.config.vocab}")
     refuse_foreign(network, [settings])
-    for index, prompt in enumerate(prompts):
-        check_prompt(prompt, index=index, limit=network.config.limit)
+    check_prompts(prompts, network)
     for prompt in prompts:
         with own_modes():
             found = Search(model, list(prompt), settings=settings).run()
@@ -58,7 +58,7 @@ class Search:
         self.prompt, self.settings = prompt, settings
         limit = self.network.config.limit or len(prompt) + settings.max_new_tokens
         self.most = min(settings.max_new_tokens, limit - len(prompt))
-        self.running: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
+        self.running: list[tuple[tuple[int, ...], float, float]] = [((), 0.0, 0.0)]  # ids, ranked by, own
         self.finished: list[Beam] = []
 
     def run(self) -> list[Beam]:
@@ -71,34 +71,37 @@ class Search:
             if not self.running or self.done(length):
                 break
             cache.keep(parents)
-            pieces = [[ids[-1]] for ids, _ in self.running]
+            pieces = [[ids[-1]] for ids, _, _ in self.running]
         else:  # the length has ended those that still run
-            for ids, total in self.running:
-                self.finish(ids, total, ended=False)
+            for beam in self.running:
+                self.finish(*beam, ended=False)
         return self.finished[: self.settings.samples]
 
     def extend(self, logits: Tensor) -> list[int]:
         """One more token for each beam; returns which beam each of the new ones goes on from."""
+        own = logits.log_softmax(-1)
         totals = []
-        for (ids, total), row in zip(self.running, logits.log_softmax(-1), strict=True):
+        for (ids, total, _), row in zip(self.running, own, strict=True):
             whole = [*self.prompt, *ids]
             totals.append(total + ruled(row, whole, new=len(ids), ends=self.ends, settings=self.settings))
         vocab = logits.shape[-1]
         flat = torch.cat(totals)
+        refuse_unusable(logits, flat)
         width = min(len(flat), self.settings.beams * (1 + len(self.ends)))
         best = flat.topk(width)
-        came: list[tuple[tuple[int, ...], float]] = []
+        came: list[tuple[tuple[int, ...], float, float]] = []
         parents = []
         for rank, (value, place) in enumerate(zip(best.values.tolist(), best.indices.tolist(), strict=True)):
             if value == -torch.inf or len(came) == self.settings.beams:
                 break
             parent, id = divmod(place, vocab)
             ids = (*self.running[parent][0], id)
+            said = self.running[parent][2] + float(own[parent, id])
             if id not in self.ends:
-                came.append((ids, value))
+                came.append((ids, value, said))
                 parents.append(parent)
             elif rank < self.settings.beams:
-                self.finish(ids, value, ended=True)
+                self.finish(ids, value, said, ended=True)
         self.running = came
         return parents
 
@@ -106,9 +109,9 @@ class Search:
         """The sum of log-probabilities over a power of the answer's length."""
         return float(total / length**self.settings.length_penalty)
 
-    def finish(self, ids: tuple[int, ...], total: float, *, ended: bool) -> None:
+    def finish(self, ids: tuple[int, ...], total: float, own: float, *, ended: bool) -> None:
         """Keep the best answers, in order; of equals the first."""
-        self.finished.append(Beam(ids, total, self.score(total, len(ids)), ended))
+        self.finished.append(Beam(ids, own, self.score(total, len(ids)), ended))
         self.finished.sort(key=lambda beam: -beam.score)
         del self.finished[self.settings.beams :]
 

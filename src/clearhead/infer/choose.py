@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 
 from clearhead.errors import SettingError
-from clearhead.infer.generate import check_prompt, refuse_silent, step
-from clearhead.infer.model import Model
+from clearhead.infer.generate import check_prompts, refuse_silent, step
+from clearhead.infer.model import Model, check_texts
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
@@ -33,6 +33,7 @@ def choose(model: Model, prompt: Sequence[int], *, options: Sequence[str]) -> li
     that would stand there. Raises `SettingError` for no or empty options, or one that is there twice.
     """
     refuse_silent(model)
+    check_texts(options)
     if len(set(options)) < len(options) or not options:
         raise SettingError("give at least one answer to choose from, and none twice")
     pieces = model.tokenizer.plain(options)
@@ -40,7 +41,8 @@ def choose(model: Model, prompt: Sequence[int], *, options: Sequence[str]) -> li
         raise SettingError("an answer to choose from is empty")
     network = model.loaded.network
     longest = max(map(len, pieces))
-    check_prompt([*prompt, *[0] * (longest - 1)] if prompt else [], index=0, limit=network.config.limit)
+    check_prompts([prompt], network)
+    check_prompts([[*prompt, *[0] * (longest - 1)]], network)
     with own_modes():
         cache = Cache(network.config, 1)
         first = step(network, cache, pieces=[list(prompt)], wanted=[1])[0][0].double().log_softmax(-1)

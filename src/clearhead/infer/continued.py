@@ -10,6 +10,7 @@ from clearhead.infer.generate import End, tokens
 from clearhead.infer.model import Model
 from clearhead.settings import Generating, Long
 from clearhead.tasks.examples import encode_rows
+from clearhead.text.stream import text_of
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,11 @@ def continued(
     for place, index in enumerate(asked):
         found[index] = Continued("", None, 0, 0.0, encodings[place].dropped)
     if settings.beams > 1:
-        for index, (best, *_) in zip(asked, beam_search(model, prompts, settings=settings), strict=True):
+        searched = beam_search(model, prompts, settings=settings)
+        for place, (index, (best, *_)) in enumerate(zip(asked, searched, strict=True)):
             end: End = "end" if best.ended else "length"
-            text, dropped = model.tokenizer.decode(best.ids), found[index].dropped
+            text = text_of(model.tokenizer, best.ids, before=prompts[place])
+            dropped = found[index].dropped
             found[index] = Continued(text, end, len(best.ids), best.log_probability, dropped)
         return list(zip(rows, found, strict=True))
     for token in tokens(model, prompts, settings=settings):

@@ -13,9 +13,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from clearhead.errors import DataError, SettingError
+from clearhead.errors import ClearheadError, DataError, SettingError
 from clearhead.infer.choosing import chosen, ruled, stream_of
-from clearhead.infer.model import Model, asked
+from clearhead.infer.model import Model, asked, check_texts
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
@@ -80,9 +80,12 @@ def tokens(
     """
     refuse_silent(model)
     network = model.loaded.network
-    for index, prompt in enumerate(prompts):
-        check_prompt(prompt, index=index, limit=network.config.limit)
+    check_prompts(prompts, network)
     each = [settings] * len(prompts) if isinstance(settings, Generating) else list(settings)
+    if len(each) != len(prompts):
+        raise SettingError(f"{len(each)} settings were given for {len(prompts)} prompts; give one for each")
+    if any(own.beams > 1 for own in each):
+        raise SettingError("beams are searched by clearhead.infer.beams.beam_search; here an answer is one")
     refuse_foreign(network, each)
     waiting = [(text, sample) for text, own in enumerate(each) for sample in range(own.samples)][::-1]
     cache, active = Cache(network.config), list[Lane]()
@@ -138,21 +141,45 @@ def refuse_foreign(network: Transformer, settings: Sequence[Generating]) -> None
             raise SettingError("--logit-bias forbids every token; leave at least one")
 
 
-def check_prompt(prompt: Sequence[int], *, index: int, limit: int | None) -> None:
-    """Refuse a prompt from which no token can follow."""
-    if not prompt:
-        raise DataError(f"prompt {index} is empty: a model goes on from at least one token")
-    if limit is not None and len(prompt) >= limit:
-        raise DataError(
-            f"prompt {index} has {len(prompt)} tokens, and the model has {limit} positions, "
-            "the answer included; shorten the prompt"
+def check_prompts(prompts: Sequence[Sequence[int]], network: Transformer) -> None:
+    """Refuse prompts from which no token can follow, by number."""
+    vocab, limit = network.config.vocab, network.config.limit
+    for index, prompt in enumerate(prompts):
+        if isinstance(prompt, str):
+            raise DataError(
+                f"prompt {index} is a string; give its ids: model.tokenizer.encode([prompt])[0].ids"
+            )
+        if not len(prompt):
+            raise DataError(
+                f"prompt {index} is empty: a model goes on from at least one token; write something"
+            )
+        for id in prompt:
+            if isinstance(id, bool) or not isinstance(id, int) or not 0 <= id < vocab:
+                raise DataError(f"prompt {index} holds {id!r}; the model's ids go from 0 to {vocab - 1}")
+        if limit is not None and len(prompt) >= limit:
+            raise DataError(
+                f"prompt {index} has {len(prompt)} tokens, and the model has {limit} positions, "
+                "the answer included; shorten the prompt"
+            )
+
+
+def refuse_unusable(logits: Tensor, scores: Tensor) -> None:
+    """Refuse to choose where the model's numbers are none, or rules have left nothing."""
+    if not logits.max() < inf:  # NaN is not below anything
+        raise ClearheadError(
+            "the model computes numbers that are not finite, so it cannot say what comes next"
+        )
+    if scores.max() == -inf:
+        raise SettingError(
+            "no token is left to choose: --logit-bias, --no-repeat-ngram-size and --min-new-tokens forbid "
+            "them all"
         )
 
 
 def begin(model: Model, prompt: Sequence[int], *, text: int, sample: int, settings: Generating) -> Lane:
     """An answer of which nothing is there yet."""
     chance = stream_of(settings.seed, prompt, sample=sample)
-    stream = Stream(model.tokenizer, settings.stop or ())
+    stream = Stream(model.tokenizer, settings.stop or (), before=prompt)
     return Lane(text, sample, list(prompt), len(prompt), settings, chance, stream)
 
 
@@ -182,6 +209,7 @@ def chosen_token(model: Model, lane: Lane, *, logits: Tensor) -> Token:
     """One more token of an answer, and whether it is the last."""
     ends, limit = model.loaded.ends, model.config.limit
     scores = ruled(logits, lane.ids, new=lane.new, ends=ends, settings=lane.settings)
+    refuse_unusable(logits, scores)
     id = chosen(scores, lane.settings, chance=lane.chance)
     sure = float(logits[id] - logits.logsumexp(-1))
     lane.ids.append(id)
@@ -208,7 +236,7 @@ def generate(model: Model, prompts: Sequence[str], **settings: object) -> Iterat
         raise SettingError(
             "samples gives several answers to a prompt; clearhead.infer.generate.tokens tells them apart"
         )
-    ids = [list(encoding.ids) for encoding in model.tokenizer.encode(list(prompts))]
+    ids = [list(encoding.ids) for encoding in model.tokenizer.encode(check_texts(prompts))]
     for token in tokens(model, ids, settings=wanted):
         if token.piece:
             yield token.text, token.piece

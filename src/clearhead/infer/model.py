@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clearhead.checkpoint.catalog import a_path, locate
-from clearhead.checkpoint.folder import CONFIG, Loaded, read_folder, write_folder
+from clearhead.checkpoint.folder import GENERATION, OLD, Loaded, holds_model, read_folder, write_folder
 from clearhead.checkpoint.lock import check_free
 from clearhead.errors import DataError, SettingError
 from clearhead.model.config import Config, Pooling
@@ -130,17 +130,35 @@ class Model:
         """Write the model folder: a new or an empty one or, with `overwrite`, one that holds a model, whose
         files are replaced as one. Raises `SettingError` where something would be lost."""
         place = a_path(folder, "the folder to save to:")
-        if place.exists() and not place.is_dir():
-            raise SettingError(f"{place} is a file; give a folder")
-        check_free(place)
-        if place.is_dir() and any(place.iterdir()):
-            if not overwrite:
-                raise SettingError(
-                    f"{place} is not empty; give another folder, or overwrite=True to replace the model in it"
-                )
-            if not (place / CONFIG).is_file():
-                raise SettingError(f"overwrite: {place} holds no model to replace; give another folder")
-        write_folder(place, self.loaded)
+        if not isinstance(overwrite, bool):
+            raise SettingError(f"overwrite={overwrite!r} is not True or False")
+        try:
+            replaced = check_replaced(place, overwrite=overwrite)
+            write_folder(place, self.loaded, instead=(*OLD, GENERATION) if replaced else ())
+        except OSError as error:
+            raise SettingError(
+                f"{place} cannot be written ({error.strerror or error}); give a folder that can be"
+            ) from error
+
+
+def check_replaced(place: Path, *, overwrite: bool) -> bool:
+    """Whether a model is replaced there; SettingError where something else would be lost."""
+    if place.exists() and not place.is_dir():
+        raise SettingError(f"{place} is a file; give a folder")
+    check_free(place)
+    if not place.is_dir() or not any(place.iterdir()):
+        return False
+    if not overwrite:
+        raise SettingError(
+            f"{place} is not empty; give another folder, or overwrite=True to replace the model in it"
+        )
+    if not holds_model(place):
+        raise SettingError(f"overwrite: {place} holds no model to replace; give another folder")
+    if (place / "metrics.jsonl").is_file() and (place / "settings.json").is_file():
+        raise SettingError(
+            f"overwrite: {place} is the folder of a run, whose report says what it holds; give another folder"
+        )
+    return True
 
 
 def asked(model: Any) -> "Model":
@@ -175,6 +193,8 @@ def check_texts(texts: Iterable[Text]) -> list[Text]:
     """Refuse what is often passed by mistake: one string, or something that is no string and no pair."""
     if isinstance(texts, str):
         raise DataError("one string was given where a list of texts is needed; write [text]")
+    if isinstance(texts, set | frozenset | dict):
+        raise DataError(f"a {type(texts).__name__} of texts was given, which has no order; write a list")
     if not isinstance(texts, Iterable):
         raise DataError(f"{type(texts).__name__} was given where a list of texts is needed; write [text]")
     ready = list(texts)

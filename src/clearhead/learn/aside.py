@@ -6,11 +6,12 @@ from pathlib import Path
 from clearhead.checkpoint.card import CARD, is_ours
 from clearhead.checkpoint.files import PART, moved_into_place, remove, settle
 from clearhead.checkpoint.fingerprint import FINGERPRINT, MEANT
+from clearhead.checkpoint.folder import GENERATION
 from clearhead.learn.place import LOG, REPORT, SETTINGS
 from clearhead.learn.state import states
 
 BEFORE = ".run-before"
-MODEL = (*MEANT, "tokenizer_config.json", FINGERPRINT)
+MODEL = (*MEANT, "tokenizer_config.json", GENERATION, FINGERPRINT)
 
 
 def set_aside(folder: Path) -> None:

@@ -2,13 +2,15 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
 from clearhead.checkpoint.files import leftovers, moved_into_place, read_json, settle
-from clearhead.checkpoint.lock import LOCK
+from clearhead.checkpoint.folder import OLD
+from clearhead.checkpoint.lock import LOCK, is_lock
 from clearhead.data.rows import Row
 from clearhead.errors import SettingError
 from clearhead.learn.state import not_states
@@ -27,8 +29,11 @@ def chosen(settings: Learning) -> dict[str, Any]:
 def check_place(settings: Learning) -> None:
     """Refuse a folder whose content could be lost, before any work."""
     out = Path(settings.out)
-    if out.is_file():
-        raise SettingError(f"--out {out} is a file; give a folder")
+    if not settings.out:
+        raise SettingError("--out is empty; give the folder to make")
+    for place in (out, *out.parents):
+        if os.path.lexists(place) and not place.is_dir():
+            raise SettingError(f"--out {out}: {place} is a file; give a folder")
     base = Path(settings.base).resolve()
     if settings.base != "new" and base.is_dir() and base.is_relative_to(out.resolve()):
         raise SettingError(
@@ -46,16 +51,18 @@ def check_place(settings: Learning) -> None:
         raise SettingError(
             f"{foreign[0]} has the name of a state, and is none; the run would replace it: move it away"
         )
+    if run and settings.overwrite and (others := [name for name in OLD if (out / name).is_file()]):
+        raise SettingError(f"--overwrite: {out / others[0]} is no file of a run; move it away")
     if settings.resume:
         if not run:
             raise SettingError(f"--resume: {out} holds no run to go on with; leave --resume out")
-        usual = {item.name: item.default for item in fields(type(settings))}
+        usual = {item.name: item.default for item in fields(type(settings)) if item.default is not MISSING}
         said = read_json(out / SETTINGS)
         old = usual | said["settings"]
-        if old.keys() - usual.keys():
+        if old.keys() - chosen(settings).keys() - {*FREE}:
             raise SettingError(f"--resume: {out} holds a run of another task ({said['task']})")
-        if changed := [name for name, value in chosen(settings).items() if old[name] != value]:
-            flags = ", ".join(f"{name} was {old[name]!r}" for name in changed)
+        if changed := [name for name, value in chosen(settings).items() if old.get(name) != value]:
+            flags = ", ".join(f"{name} was {old.get(name)!r}" for name in changed)
             raise SettingError(f"--resume goes on with the same settings, but {flags}")
     elif settings.overwrite and content(out) and not run:
         raise SettingError(f"--overwrite: {out} is not a run of this program; give another --out")
@@ -68,7 +75,8 @@ def content(folder: Path) -> list[Path]:
     """What is in a folder, leaving out what a killed run may leave behind before it began."""
     if not folder.is_dir():
         return []
-    return [path for path in folder.iterdir() if path not in leftovers(folder) and path.name != LOCK]
+    left = [*leftovers(folder), *([folder / LOCK] if is_lock(folder / LOCK) else [])]
+    return [path for path in folder.iterdir() if path not in left]
 
 
 def is_run(folder: Path) -> bool:

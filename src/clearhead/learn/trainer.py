@@ -53,6 +53,8 @@ class Plan:
             batches = epoch_batches(lengths, budget=self.batch_tokens, seed=self.seed, epoch=epoch)
             starts = range(0, len(batches), self.accumulate)
             found += [(epoch, at == starts[-1], batches[at : at + self.accumulate]) for at in starts]
+            if self.max_steps is not None and len(found) >= self.max_steps:
+                break
         return found[: self.max_steps]
 
 

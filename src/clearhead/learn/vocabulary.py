@@ -38,6 +38,11 @@ def learn_vocabulary(settings: Vocabulary) -> Learned:
     """
     begin = time.perf_counter()
     check_folder(Path(settings.out), overwrite=settings.overwrite)
+    for file in settings.data:
+        if Path(file).exists() and Path(file).resolve().is_relative_to(Path(settings.out).resolve()):
+            raise SettingError(
+                f"--data {file} lies in --out {settings.out}, whose files are replaced; move it"
+            )
     counted = Counted(settings)
     tokenizer = train_tokenizer(
         counted,

@@ -1,5 +1,6 @@
 """How a language model's text is chosen, token by token, and where it ends."""
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isfinite, isnan, nan
@@ -11,6 +12,7 @@ from clearhead.errors import SettingError
 from clearhead.settings.options import at_least, flag, option
 
 SAMPLING = ("top_k", "top_p", "min_p")
+STRONGEST, LONGEST, HEAVIEST = 1000.0, 50, 1e6  # what float32 can still compare
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +54,10 @@ class Generating:
             raise SettingError(
                 f"--min-new-tokens {self.min_new_tokens} is more than --max-new-tokens {self.max_new_tokens}"
             )
-        if not 0 < self.repetition_penalty < 2**63:
+        if not 1 / STRONGEST <= self.repetition_penalty <= STRONGEST:
             raise SettingError(
-                f"--repetition-penalty {self.repetition_penalty} must be above 0 (1 changes nothing)"
+                f"--repetition-penalty {self.repetition_penalty} must be above 0, from {1 / STRONGEST:g} to "
+                f"{STRONGEST:g} (1 changes nothing)"
             )
         if self.top_k is not None:
             at_least("top_k", self.top_k, least=1)
@@ -73,13 +76,15 @@ class Generating:
         if self.beams == 1 and (self.length_penalty != 1 or self.early_stopping):
             given = "--early-stopping" if self.early_stopping else "--length-penalty"
             raise SettingError(f"{given} is for beam search; give --beams above 1 too")
-        if not isfinite(self.length_penalty):
-            raise SettingError(f"--length-penalty {self.length_penalty} must be a number")
+        if not -LONGEST <= self.length_penalty <= LONGEST:
+            raise SettingError(f"--length-penalty {self.length_penalty} must be from -{LONGEST} to {LONGEST}")
         if self.temperature == 0 and self.beams == 1 and self.samples > 1:
             raise SettingError("--samples of a greedy answer are all alike; give --temperature above 0 too")
         if self.lookup and (self.temperature or self.beams > 1):
             raise SettingError("--lookup is for greedy answers; leave --temperature and --beams out")
         _ = self.biases
+        if any(not isinstance(text, str) for text in self.stop or []):
+            raise SettingError(f"--stop {self.stop!r} is no list of strings")
         if any(not text for text in self.stop or []):
             raise SettingError("--stop is empty; give the string that ends an answer")
 
@@ -93,8 +98,12 @@ class Generating:
                 bias = float(number.replace("_", "?"))  # Python would read 1_0 as 10
             except ValueError:
                 bias = nan
-            if not id.strip().isascii() or not id.strip().isdigit() or isnan(bias) or bias == inf:
-                raise SettingError(f"--logit-bias {text!r} is not ID=NUMBER, such as 1234=-5 or 1234=-inf")
+            wrong = isnan(bias) or (abs(bias) > HEAVIEST and bias != -inf)
+            if not re.fullmatch("[0-9]{1,9}", id.strip()) or wrong:
+                raise SettingError(
+                    f"--logit-bias {text[:40]!r} is not ID=NUMBER, such as 1234=-5 or 1234=-inf, the "
+                    f"number from -{HEAVIEST:g} to {HEAVIEST:g}"
+                )
             if int(id) in found:
                 raise SettingError(f"--logit-bias names the id {int(id)} twice; give it one number")
             found[int(id)] = bias

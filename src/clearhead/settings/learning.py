@@ -14,6 +14,7 @@ Measures = Literal["accuracy", "macro_f1", "micro_f1", "pearson", "spearman", "l
 Problems = Literal["single", "multi", "regression"]
 
 BALANCED = "balanced"
+MOST_EPOCHS = 100_000
 LIGHTEST, HEAVIEST = 1e-9, 1e9  # weights of labels, which are held in float32
 
 
@@ -66,6 +67,10 @@ class Learning:
         check_choices(self)
         for name in ("epochs", "batch_tokens", "accumulate", "save_steps"):
             at_least(name, getattr(self, name), least=1)
+        if self.epochs > MOST_EPOCHS:
+            raise SettingError(
+                f"--epochs {self.epochs} must be at most {MOST_EPOCHS:,}; see also --max-steps"
+            )
         for name in ("max_steps", "eval_steps"):
             if getattr(self, name) is not None:
                 at_least(name, getattr(self, name), least=1)

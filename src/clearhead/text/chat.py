@@ -8,10 +8,10 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
-from jinja2 import Environment, TemplateError
+from jinja2 import Environment, TemplateError, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -19,6 +19,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from clearhead.errors import DataError, FolderError
 from clearhead.text.tokenizer import Tokenizer
 
+LARGEST = 10**7  # of what a template multiplies
+BROKEN = (
+    TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RuntimeError,
+    SyntaxError,
+)  # fmt: skip
 ROLES = ("system", "user", "assistant", "tool")
 Messages = Sequence[Mapping[str, str]]
 
@@ -28,25 +33,57 @@ class Refusal(Exception):
 
 
 class Generation(Extension):
-    """{% generation %}: templates tell trainers with it what a model is to learn; here it is as it stands."""
+    """{% generation %}: templates tell trainers with it what a model is to learn; here it is as it stands,
+    with names of its own."""
 
     tags = {"generation"}  # noqa: RUF012 (the library declares it so)
 
     def parse(self, parser: Any) -> Any:
         """The statements between the tag and its end."""
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.CallBlock(self.call_method("as_it_stands"), [], [], body).set_lineno(line)
+
+    def as_it_stands(self, caller: Callable[[], str]) -> str:
+        """What the block writes."""
+        return caller()
+
+
+class Sandbox(ImmutableSandboxedEnvironment):
+    """The library's sandbox, in which nothing grows beyond measure either."""
+
+    intercepted_binops = frozenset({"*", "**"})
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """A product of texts, or a power, that would fill the memory is refused."""
+        sizes = [len(side) if isinstance(side, str | list | tuple) else side for side in (left, right)]
+        if all(isinstance(size, int) for size in sizes):
+            grown = abs(sizes[0] * sizes[1]) if operator == "*" else 2 ** min(99, abs(sizes[1]))
+            if grown > LARGEST:
+                raise SecurityError(f"{operator} makes something too large")
+        return super().call_binop(context, operator, left, right)
 
 
 def environment() -> Environment:
     """A sandbox with what published templates are written for."""
-    made = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
-    )
-    made.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
+    made = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation])
+    made.filters["tojson"] = as_json
     made.globals["raise_exception"] = refuse
     made.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
     return made
+
+
+def as_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: Any = None,
+    separators: Any = None,
+    sort_keys: bool = False,
+) -> str:
+    """A value as templates write it, with what published ones ask for."""
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
 
 
 def refuse(message: str) -> None:
@@ -63,8 +100,7 @@ def rendered(tokenizer: Tokenizer, messages: Messages, *, reply: bool = True) ->
     source = tokenizer.template
     if source is None:
         raise FolderError("the model has no chat template (tokenizer_config.json, chat_template.jinja)")
-    roles = {f"{role}_token": "" for role in ("bos", "eos", "pad", "unk")}
-    roles |= {role: tokenizer.name(id) for role, id in tokenizer.roles.items()}
+    roles = {role: tokenizer.name(id) for role, id in tokenizer.roles.items()}
     given = {"messages": [dict(message) for message in messages], "add_generation_prompt": reply}
     try:
         return environment().from_string(source).render(**roles, **given, tools=None, documents=None)
@@ -72,10 +108,12 @@ def rendered(tokenizer: Tokenizer, messages: Messages, *, reply: bool = True) ->
         raise DataError(f"the chat template refuses these messages: {error}") from error
     except SecurityError as error:
         raise FolderError(f"the chat template asks for what its sandbox forbids: {error}") from error
-    except (TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
-        raise FolderError(f"the chat template cannot be used ({type(error).__name__}: {error})") from error
     except RecursionError as error:
         raise FolderError("the chat template calls itself without end") from error
+    except (MemoryError, OverflowError) as error:
+        raise FolderError("the chat template makes something too large") from error
+    except BROKEN as error:
+        raise FolderError(f"the chat template cannot be used ({type(error).__name__}: {error})") from error
 
 
 def conversation(tokenizer: Tokenizer, messages: Messages, *, reply: bool = True) -> list[int]:
@@ -89,6 +127,12 @@ def conversation(tokenizer: Tokenizer, messages: Messages, *, reply: bool = True
     found = list(controls.finditer(written))
     borders = [0, *(place for control in found for place in control.span()), len(written)]
     pieces = [written[start:end].replace(mark, "") for start, end in pairwise(borders)][::2]
+    for place, control in enumerate(found):
+        left, right = tokenizer.swallows(numbers[control.group()])
+        if left:
+            pieces[place] = pieces[place].rstrip()
+        if right:
+            pieces[place + 1] = pieces[place + 1].lstrip()
     ids = tokenizer.plain(pieces[:1])[0]
     for control, piece in zip(found, tokenizer.plain(pieces[1:], begins=False), strict=True):
         ids += [numbers[control.group()], *piece]
@@ -122,7 +166,8 @@ def told_apart(
 
 def marks(text: str) -> tuple[str, str]:
     """Two characters for private use that a text does not hold."""
-    free = (chr(code) for code in range(0xE000, 0xF900) if chr(code) not in text)
+    codes = chain(range(0xE000, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE))
+    free = (chr(code) for code in codes if chr(code) not in text)
     return next(free), next(free)
 
 

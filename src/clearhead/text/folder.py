@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ def read_folder(folder: Path) -> tuple[Core, Json]:
 def _read_json(path: Path) -> Json | None:
     """The object in a JSON file; None if there is no such file."""
     if not path.is_file():
+        if os.path.lexists(path):
+            raise FolderError(f"{path} is no file, or a link to nothing; fetch it again")
         return None
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"))
@@ -171,9 +174,15 @@ def _check_merges(path: Path, model: Any) -> None:
     """The library does not survive two tokens that merge into one which the vocabulary lacks."""
     if not isinstance(model, dict) or not isinstance(vocab := model.get("vocab"), dict):
         return
-    start = len(model.get("continuing_subword_prefix") or "")
-    for merge in model.get("merges") or ():
-        first, _, second = merge.partition(" ") if isinstance(merge, str) else (*merge[:1], "", *merge[1:2])
+    prefix, merges = model.get("continuing_subword_prefix") or "", model.get("merges")
+    if not isinstance(prefix, str) or not isinstance(merges, list):
+        return
+    start = len(prefix)
+    for merge in merges:
+        pair = merge.split(" ", 1) if isinstance(merge, str) else merge
+        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+            return  # what the library refuses by itself
+        first, second = pair
         if first in vocab and second in vocab and first + second[start:] not in vocab:
             raise FolderError(
                 f"{path}: {first!r} and {second!r} merge into {first + second[start:]!r}, which its "

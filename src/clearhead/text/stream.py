@@ -11,17 +11,24 @@ MOST = 8  # ids whose text may still be waiting; no character has more bytes tha
 
 @dataclass(eq=False)
 class Stream:
-    """The text of one answer. Pieces put together are `tokenizer.decode` of all ids, up to the first stop.
+    """The text of one answer. Pieces put together are what the answer's ids add to the text of the prompt,
+    whose last ids are `before`, up to the first stop; bytes that are no characters may come out as other
+    numbers of � than all ids together give.
 
     `stopped` is the stop string that ended it.
     """
 
     tokenizer: Tokenizer
     stops: Sequence[str] = ()
+    before: Sequence[int] = ()
     stopped: str | None = None
     ids: list[int] = field(default_factory=list)
     shown: int = 0  # ids whose text has been decoded for good
     held: str = ""  # decoded, but perhaps the beginning of a stop string
+
+    def __post_init__(self) -> None:
+        self.ids = list(self.before[-MOST:])
+        self.shown = len(self.ids)
 
     def push(self, id: int) -> str:
         """The text that is certain once this id has come."""
@@ -55,6 +62,12 @@ class Stream:
         keep = 0 if final else max((begun(text, stop) for stop in self.stops), default=0)
         self.held = text[len(text) - keep :]
         return text[: len(text) - keep]
+
+
+def text_of(tokenizer: Tokenizer, ids: Sequence[int], *, before: Sequence[int]) -> str:
+    """The text of an answer that is whole."""
+    stream = Stream(tokenizer, before=before)
+    return "".join(stream.push(id) for id in ids) + stream.close()
 
 
 def begun(text: str, stop: str) -> int:

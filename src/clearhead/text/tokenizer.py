@@ -11,7 +11,7 @@ from tokenizers import AddedToken
 from tokenizers import Encoding as CoreEncoding
 from tokenizers import Tokenizer as Core
 
-from clearhead.errors import DataError, SettingError
+from clearhead.errors import DataError, FolderError, SettingError
 from clearhead.text.encoding import Content, Encoding, Template, longest_first, with_marks
 from clearhead.text.facts import (
     as_published,
@@ -150,6 +150,18 @@ class Tokenizer:
         if name is None:
             raise DataError(f"the vocabulary has no id {id}; its ids are below {self.vocab_size}")
         return name
+
+    def swallows(self, id: int) -> tuple[bool, bool]:
+        """Whether a control token takes away the white space to its left, and to its right.
+
+        Raises `FolderError` for one that is only there between words, which no conversation is held to.
+        """
+        token = self._core.get_added_tokens_decoder().get(id)
+        if token is None:
+            return False, False
+        if token.single_word:
+            raise FolderError(f"single_word of the control token {token.content!r} is not supported in chats")
+        return token.lstrip, token.rstrip
 
     def vocabulary(self) -> dict[str, int]:
         """Token → id, in the order of ids; a copy."""

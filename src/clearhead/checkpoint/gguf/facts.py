@@ -92,6 +92,9 @@ def _rotary(facts: Facts, width: int) -> dict[str, Any]:
     """Whole heads are turned, by the usual angles or by those divided by one factor."""
     if (turned := facts("rope.dimension_count", int, default=width)) != width:
         raise facts.wrong("rope.dimension_count", turned, only=f"whole heads ({width})")
+    for name in ("rope.freq_scale", "rope.scaling.attn_factor", "attention.temperature_scale"):
+        if (scale := facts(name, float, default=1.0)) != 1:
+            raise facts.wrong(name, scale, only="1.0")
     kind = facts("rope.scaling.type", str, default="linear")
     older = facts("rope.scale_linear", float, default=1.0)
     factor = facts("rope.scaling.factor", float, default=older)
