@@ -1,12 +1,15 @@
 """The commands generate and chat, as they are typed."""
 
+import io
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 import clearhead as ch
+from clearhead.app.cli import main
 from decoders import tiny_folder
 
 
@@ -19,12 +22,22 @@ def folder(tmp_path_factory):
     return place
 
 
-def run(*words, given=""):
-    command = [sys.executable, "-m", "clearhead", *map(str, words)]
-    return subprocess.run(command, input=given, capture_output=True, text=True)
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Run a command in this process."""
+
+    def run(*words, given=""):
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+        with pytest.raises(SystemExit) as left:
+            main([str(word) for word in words])
+        seen = capsys.readouterr()
+        return SimpleNamespace(returncode=left.value.code, stdout=seen.out, stderr=seen.err)
+
+    return run
 
 
-def test_generate_prints_one_object_for_each_answer(folder):
+def test_generate_prints_one_object_for_each_answer(run, folder):
     done = run("generate", folder, "good bread", "--max-new-tokens", 5)
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()
@@ -35,13 +48,13 @@ def test_generate_prints_one_object_for_each_answer(folder):
     assert said["text"] == "".join(pieces)
 
 
-def test_a_prompt_is_read_from_standard_input(folder):
+def test_a_prompt_is_read_from_standard_input(run, folder):
     typed = json.loads(run("generate", folder, "good bread", "--max-new-tokens", 3).stdout)
     piped = json.loads(run("generate", folder, "--max-new-tokens", 3, given="good bread").stdout)
     assert typed == piped
 
 
-def test_samples_and_beams_are_told_one_by_one(folder):
+def test_samples_and_beams_are_told_one_by_one(run, folder):
     sampled = run("generate", folder, "good", "--temperature", 1, "--samples", 3, "--max-new-tokens", 4)
     assert [json.loads(line)["sample"] for line in sampled.stdout.splitlines()] == sorted(
         json.loads(line)["sample"] for line in sampled.stdout.splitlines()
@@ -60,12 +73,12 @@ def test_samples_and_beams_are_told_one_by_one(folder):
         (["--repetition-penalty", -1], "--repetition-penalty -1.0 must be above 0"),
     ],
 )
-def test_options_that_cannot_work_are_refused_in_one_line(folder, words, named):
+def test_options_that_cannot_work_are_refused_in_one_line(run, folder, words, named):
     done = run("generate", folder, "good", *words)
     assert done.returncode == 2 and named in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_a_file_of_prompts_is_gone_on_with_row_by_row(folder, tmp_path):
+def test_a_file_of_prompts_is_gone_on_with_row_by_row(run, folder, tmp_path):
     prompts = tmp_path / "prompts.csv"
     prompts.write_text("text,id\ngood bread,1\n,2\nthe table is not so warm and the film,3\n")
     words = ("predict", folder, prompts, "--empty", "skip", "--max-new-tokens", 6)
@@ -88,7 +101,7 @@ def test_a_file_of_prompts_is_gone_on_with_row_by_row(folder, tmp_path):
     assert best["answer"] == json.loads(first)["text"]
 
 
-def test_a_prompt_that_leaves_no_room_is_cut_and_told_or_refused(folder):
+def test_a_prompt_that_leaves_no_room_is_cut_and_told_or_refused(run, folder):
     text = " ".join(["good"] * 60)
     cut = run("predict", folder, "--text", text, "--max-new-tokens", 10)
     assert json.loads(cut.stdout)["dropped"] == 60 + 2 - (32 - 10)
@@ -106,17 +119,17 @@ def test_a_prompt_that_leaves_no_room_is_cut_and_told_or_refused(folder):
         (["--max-new-tokens", 64], "--max-new-tokens 64 leaves no room for a prompt"),
     ],
 )
-def test_what_a_file_of_prompts_cannot_have_is_refused_by_name(folder, words, named):
+def test_what_a_file_of_prompts_cannot_have_is_refused_by_name(run, folder, words, named):
     done = run("predict", folder, "--text", "good", *words)
     assert done.returncode == 2 and named in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_options_of_language_models_are_refused_by_a_classifier(bert_folder):
+def test_options_of_language_models_are_refused_by_a_classifier(run, bert_folder):
     done = run("predict", bert_folder, "--text", "good", "--max-new-tokens", 3)
     assert done.returncode == 2 and "--max-new-tokens is for language models" in done.stderr
 
 
-def test_chat_answers_line_by_line_and_resets(folder):
+def test_chat_answers_line_by_line_and_resets(run, folder):
     done = run("chat", folder, "--max-new-tokens", 4, given="good bread\n/help\n/reset\ngood bread\n")
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
@@ -125,7 +138,7 @@ def test_chat_answers_line_by_line_and_resets(folder):
     assert "a new conversation" in done.stderr
 
 
-def test_a_model_without_a_template_cannot_chat(tmp_path):
+def test_a_model_without_a_template_cannot_chat(run, tmp_path):
     done = run("chat", tiny_folder(tmp_path, "gpt2"), given="hello\n")
     assert done.returncode == 2 and "no chat template" in done.stderr and done.stderr.count("\n") == 1
 

@@ -150,6 +150,13 @@ def has_classifier(fields: Fields, names: set[str], *, marker: str, architecture
     return True
 
 
+def all_blocks(fields: Fields, kind: str) -> None:
+    """Refuse blocks whose attention is of another kind than all the others'."""
+    kinds = fields("layer_types", None)
+    if kinds is not None and (not isinstance(kinds, list) or any(one != kind for one in kinds)):
+        raise FolderError(f"{fields.source}: layer_types={kinds} is not supported, only {kind!r}")
+
+
 def speaks(fields: Fields, *, speaker: str, body: str) -> bool:
     """Whether a decoder has its language head; any other head is refused by name."""
     fields.require(add_cross_attention=False, is_encoder_decoder=False, is_causal=True)

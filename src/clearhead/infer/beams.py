@@ -74,7 +74,7 @@ class Search:
             pieces = [[ids[-1]] for ids, _, _ in self.running]
         else:  # the length has ended those that still run
             for beam in self.running:
-                self.finish(*beam, ended=False)
+                self.finish(beam, ended=False)
         return self.finished[: self.settings.samples]
 
     def extend(self, logits: Tensor) -> list[int]:
@@ -101,7 +101,7 @@ class Search:
                 came.append((ids, value, said))
                 parents.append(parent)
             elif rank < self.settings.beams:
-                self.finish(ids, value, said, ended=True)
+                self.finish((ids, value, said), ended=True)
         self.running = came
         return parents
 
@@ -109,8 +109,9 @@ class Search:
         """The sum of log-probabilities over a power of the answer's length."""
         return float(total / length**self.settings.length_penalty)
 
-    def finish(self, ids: tuple[int, ...], total: float, own: float, *, ended: bool) -> None:
+    def finish(self, beam: tuple[tuple[int, ...], float, float], *, ended: bool) -> None:
         """Keep the best answers, in order; of equals the first."""
+        ids, total, own = beam
         self.finished.append(Beam(ids, own, self.score(total, len(ids)), ended))
         self.finished.sort(key=lambda beam: -beam.score)
         del self.finished[self.settings.beams :]

@@ -54,36 +54,27 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     intercepted_binops = frozenset({"*", "**"})
 
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """A product of texts, or a power, that would fill the memory is refused."""
+    def call_binop(self, *given: Any) -> Any:
+        """A product of texts, or a power, that would fill the memory is refused; as the library calls it:
+        context, operator, left, right."""
+        _, operator, left, right = given
         sizes = [len(side) if isinstance(side, str | list | tuple) else side for side in (left, right)]
         if all(isinstance(size, int) for size in sizes):
             grown = abs(sizes[0] * sizes[1]) if operator == "*" else 2 ** min(99, abs(sizes[1]))
             if grown > LARGEST:
                 raise SecurityError(f"{operator} makes something too large")
-        return super().call_binop(context, operator, left, right)
+        return super().call_binop(*given)
 
 
 def environment() -> Environment:
     """A sandbox with what published templates are written for."""
     made = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation])
-    made.filters["tojson"] = as_json
+    made.filters["tojson"] = lambda value, ensure_ascii=False, **options: json.dumps(
+        value, ensure_ascii=ensure_ascii, **options
+    )
     made.globals["raise_exception"] = refuse
     made.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
     return made
-
-
-def as_json(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: Any = None,
-    separators: Any = None,
-    sort_keys: bool = False,
-) -> str:
-    """A value as templates write it, with what published ones ask for."""
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
 
 
 def refuse(message: str) -> None:

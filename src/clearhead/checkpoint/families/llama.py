@@ -10,6 +10,7 @@ from clearhead.checkpoint.translate import (
     ACTIVATIONS,
     SPELLED,
     Fields,
+    all_blocks,
     read_plain,
     speaks,
     write_plain,
@@ -79,10 +80,7 @@ def mistral_config(fields: Fields) -> Config:
         raise FolderError(
             f"{fields.source}: sliding_window={window!r} must be a whole number of at least 2, or null"
         )
-    kind = "full_attention" if window is None else "sliding_attention"
-    kinds = fields("layer_types", None)
-    if kinds is not None and (not isinstance(kinds, list) or set(kinds) - {kind}):
-        raise FolderError(f"{fields.source}: layer_types={kinds} is not supported, only {kind!r}")
+    all_blocks(fields, "full_attention" if window is None else "sliding_attention")
     return Config(
         **facts(fields, stem="Mistral", kv_heads=8),
         head_width=fields.fact("head_width", "head_dim", default=None),

@@ -6,8 +6,7 @@ from typing import Any
 from clearhead.checkpoint.families.gpt2 import head, new_head
 from clearhead.checkpoint.families.llama import NAMES, RULES, facts, said
 from clearhead.checkpoint.family import Family
-from clearhead.checkpoint.translate import Fields
-from clearhead.errors import FolderError
+from clearhead.checkpoint.translate import Fields, all_blocks
 from clearhead.model.config import Config, Head
 
 
@@ -15,9 +14,7 @@ def refuse_windows(fields: Fields) -> None:
     """Published models see the whole text in every block; a window would need facts of its own."""
     fields.skip("sliding_window", "max_window_layers")
     fields.require(use_sliding_window=False)
-    kinds = fields("layer_types", None)
-    if kinds and set(kinds) != {"full_attention"}:
-        raise FolderError(f"{fields.source}: layer_types={kinds} is not supported, only 'full_attention'")
+    all_blocks(fields, "full_attention")
 
 
 def qwen2_config(fields: Fields) -> Config:
