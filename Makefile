@@ -8,7 +8,7 @@ demo: .venv/demo
 	$(BIN)/clearhead demo
 
 test: .venv/dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: .venv/dev
 	scripts/check

@@ -6,6 +6,9 @@ os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 # Threads that wait for each other sleep instead of spinning: beside other programs that would take hours.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the cores, and so do the processes they start
+    os.environ["OMP_NUM_THREADS"] = "1"
+
 from jaxtyping import install_import_hook
 
 SHAPED = [

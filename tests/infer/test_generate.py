@@ -136,8 +136,10 @@ def test_an_answer_ends_for_a_reason_that_is_told(model):
 
 
 def test_the_pieces_are_the_text_of_the_ids(model):
-    for row in answers(model, prompts(), max_new_tokens=20, temperature=1.0).values():
-        assert "".join(token.piece for token in row) == model.tokenizer.decode(token.id for token in row)
+    given, decode = prompts(), model.tokenizer.decode
+    for (text, _), row in answers(model, given, max_new_tokens=20, temperature=1.0).items():
+        whole, before = decode([*given[text], *(token.id for token in row)]), decode(given[text])
+        assert before + "".join(token.piece for token in row) == whole
 
 
 def test_a_prompt_that_leaves_no_room_is_refused_by_name(model):
