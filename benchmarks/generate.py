@@ -166,6 +166,9 @@ def prepare(job: Job) -> Result:
         from ctranslate2.converters import TransformersConverter
 
         TransformersConverter(str(folder)).convert(str(folder / "ctranslate2"), force=True)
+        about = folder / "ctranslate2" / "config.json"  # which must name its tokens, used or not
+        named = {name: value or "w0" for name, value in json.loads(about.read_text()).items()}
+        about.write_text(json.dumps(named))
     except ModuleNotFoundError:
         return {}
     return {}

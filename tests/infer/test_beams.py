@@ -1,6 +1,5 @@
 """Beam search: the published code's answers on random tiny models; the best of all where all can be tried."""
 
-
 import pytest
 import torch
 

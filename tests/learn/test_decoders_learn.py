@@ -7,8 +7,8 @@ from torch.nn.functional import cross_entropy
 import clearhead as ch
 from clearhead.checkpoint.folder import read_folder
 from clearhead.infer.generate import tokens
-from clearhead.learn.pieces import Pieces
 from clearhead.settings import Generating
+from clearhead.tasks.pieces import Pieces
 from decoders import NAMES, kinds, published, tiny_folder
 from families import VOCAB, write_tokenizer
 from float64 import in_float64
@@ -35,7 +35,7 @@ def test_gradients_are_those_of_the_published_code(tmp_path, name, speaks):
             total = total + cross_entropy(logits, torch.tensor(row[1:]), reduction="sum")
         total.backward()
     network = loaded.network.double()
-    pieces = Pieces.of(documents(), context=64, blocks=False)
+    pieces = Pieces.of(documents(), context=64)
     loss = pieces.loss(network, range(4), drop=None)
     loss.backward()
     torch.testing.assert_close(loss.detach(), total.detach(), atol=1e-10, rtol=1e-12)

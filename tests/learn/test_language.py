@@ -12,9 +12,9 @@ from transformers import AutoModelForCausalLM
 import clearhead as ch
 from clearhead.errors import ClearheadError, Interrupted
 from clearhead.learn.language import LanguageRun, ids_of, kept_aside
-from clearhead.learn.pieces import Pieces
 from clearhead.model.transformer import own_modes
 from clearhead.settings import Language
+from clearhead.tasks.pieces import Pieces
 from clearhead.text.train import train_tokenizer
 from decoders import tiny_folder
 

@@ -240,3 +240,20 @@ def test_both_forms_of_gelu_are_what_they_say(activation, at_one, at_gap):
     """Case A42: the two differ most, by 4.7e-4, near 2.7."""
     found = activation_for(activation)(torch.tensor([1.0, 2.7], dtype=torch.float64))
     torch.testing.assert_close(found, torch.tensor([at_one, at_gap], dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("inner", [0.0, 0.3])
+def test_a_rate_of_the_run_adds_no_place_to_drop_at(inner):
+    """After the embedding; in each block attention's weights, its output, the feed-forward network's; inside
+    that only where the architecture drops there. A plain loop with one rate drops at the same places."""
+    config = replace(CONFIG, hidden_dropout=inner)
+    network, asked = new_transformer(config, None, seed=0), []
+
+    class Counted(Dropout):
+        def __call__(self, x, rate):
+            asked.append(self.rate_of(rate))
+            return super().__call__(x, rate)
+
+    batch = pack([[1, 2, 3]])
+    network(batch, Context.of(batch.layout, attend=explicit, drop=Counted(torch.Generator(), 0.5)))
+    assert asked == [0.5] * (1 + config.layers * (3 + bool(inner)))

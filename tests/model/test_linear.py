@@ -1,5 +1,6 @@
 """Linear layers: the same numbers as torch's, gradients too, and the same bits in every company."""
 
+import copy
 from itertools import product
 
 import pytest
@@ -12,7 +13,7 @@ from torch.nn import functional
 
 from clearhead.model import linear
 from clearhead.model.config import Activation
-from clearhead.model.linear import Linear, activation_for
+from clearhead.model.linear import ONEDNN, Linear, activation_for, packed_of, prepack
 
 sizes = st.integers(1, 200)
 activations = st.sampled_from([None, *Activation])
@@ -139,3 +140,38 @@ def test_forward_derivatives_and_transforms_are_those_of_torch(trained):
         dual = forward_ad.make_dual(x, way)
         ours, theirs = (forward_ad.unpack_dual(model(dual)).tangent for model in (layer, plain))
     torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.skipif(not ONEDNN, reason="torch without oneDNN has nothing to lay out")
+@pytest.mark.parametrize(
+    ("outputs", "inputs"), [(60, 24), (24, 40), (192, 64), (576, 576), (1000, 300), (7, 5)]
+)
+@pytest.mark.parametrize("kind", [None, Activation.GELU, Activation.RELU])
+def test_weights_laid_out_for_few_rows_change_no_bit_and_one_row_is_as_any(outputs, inputs, kind):
+    torch.manual_seed(0)
+    layer = Linear(inputs, outputs, activation=kind)
+    x = torch.randn(70, inputs)
+    with torch.no_grad():
+        right = layer(x)
+        prepack(layer)
+        assert packed_of(layer.weight) is not layer.weight
+        for rows in (1, 2, 3, 5, 8, 15, 16, 17, 33, 64, 70):
+            for start in (0, 1, 70 - rows):
+                assert torch.equal(layer(x[start : start + rows]), right[start : start + rows])
+
+
+@pytest.mark.skipif(not ONEDNN, reason="torch without oneDNN has nothing to lay out")
+def test_a_weight_that_has_changed_is_not_taken_for_what_it_was():
+    layer, x = Linear(24, 16), torch.randn(3, 24)
+    with torch.no_grad():
+        prepack(layer)
+        layer.weight.mul_(2)
+        right = torch.nn.functional.linear(x, layer.weight, layer.bias)
+        torch.testing.assert_close(layer(x), right)
+        layer.weight = torch.nn.Parameter(layer.weight * 3)
+        torch.testing.assert_close(layer(x), torch.nn.functional.linear(x, layer.weight, layer.bias))
+        prepack(layer)
+    copied = copy.deepcopy(layer).double()
+    torch.testing.assert_close(copied(x.double()).float(), layer(x))
+    layer(x).sum().backward()
+    assert layer.weight.grad is not None

@@ -134,7 +134,7 @@ def report_of_language(run: LanguageRun) -> Path:
     best = next(line for line in log if line["step"] == run.best_step)
     scores = LanguageScores(
         texts=len(run.chosen_by),
-        tokens=sum(run.validation.lengths),
+        tokens=run.validation.counted,
         bytes=sum(len(text.encode()) for text in run.chosen_by),
         **{name: best[f"eval_{name}"] for name in ("loss", "perplexity", "bits_per_byte")},
     )

@@ -17,6 +17,7 @@ from clearhead.settings import (
     Language,
     Loading,
     Opening,
+    Scoring,
     Training,
     Vocabulary,
     Writing,
@@ -44,8 +45,10 @@ Data = Annotated[str, Parameter(help="file of labelled texts", allow_leading_hyp
 Open = Annotated[Opening, Parameter(name="*")]
 Load = Annotated[Loading, Parameter(name="*")]
 Write = Annotated[Writing, Parameter(name="*")]
+Score = Annotated[Scoring, Parameter(name="*", group="Language models")]
 Ways = Annotated[Generating, Parameter(name="*", group="Language models")]
 ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Generating()
+SCORE = Scoring()
 
 
 def train_classify(settings: Settings) -> int:
@@ -81,15 +84,34 @@ def tokenizer_train(settings: Words, *, json: Json = False) -> int:
     return 0
 
 
-def evaluate(model: str, data: Data, *, settings: Ask = ASK, opening: Load = LOAD, json: Json = False) -> int:
-    """Evaluate a model on a file of labelled texts."""
+def evaluate(
+    model: str,
+    data: Data,
+    *,
+    settings: Ask = ASK,
+    scoring: Score = SCORE,
+    opening: Load = LOAD,
+    json: Json = False,
+) -> int:
+    """Evaluate a model on a file of labelled texts; a language model on texts."""
     from clearhead.app import show
-    from clearhead.infer.evaluate import evaluate
+    from clearhead.data.rows import read_rows
+    from clearhead.infer.evaluate import evaluate_rows
     from clearhead.infer.model import load
+    from clearhead.infer.perplexity import evaluate_language
+    from clearhead.model.config import Problem
 
     loaded = load(model, **asdict(opening))
+    if refuse_other(loaded, settings, ways=scoring):
+        told = evaluate_language(loaded, data, asking=settings, scoring=scoring)
+        about = {"context": told.context, "seconds": told.seconds}
+        show.pairs(asdict(told.metrics) | about, as_json=json)
+        return 0
     check_pairs(loaded, settings)
-    evaluation = evaluate(loaded, data, **asdict(settings))
+    several = loaded.loaded.problem is Problem.MULTI
+    evaluation = evaluate_rows(
+        loaded, read_rows(data, several=several, **settings.reading()), settings=settings
+    )
     show.evaluation(evaluation, as_json=json)
     return 0
 
@@ -137,13 +159,13 @@ def predict(
     return 0
 
 
-def refuse_other(model: "Model", settings: Asking, *, ways: Generating) -> bool:
+def refuse_other(model: "Model", settings: Asking, *, ways: Generating | Scoring) -> bool:
     """Whether a model goes on with texts; options of the other kind of model are refused by name."""
-    speaks = model.task is None and model.config.language_head
-    given, usual, what = (settings, ASK, "labels") if speaks else (ways, WAYS, "language models")
-    names = ("abstain_below", "pair_column", "batch_tokens") if speaks else [one.name for one in fields(ways)]
+    speaks, what = model.speaks, "labels" if model.speaks else "language models"
+    given: Any = settings if speaks else ways
+    names = ("abstain_below", "pair_column", "label_column") if speaks else [one.name for one in fields(ways)]
     for name in names:
-        if getattr(given, name) != getattr(usual, name):
+        if getattr(given, name) != getattr(type(given)(), name):
             raise SettingError(
                 f"{flag(name)} is for {what}, and {model.name} is of another kind; leave it out"
             )

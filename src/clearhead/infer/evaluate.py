@@ -1,7 +1,7 @@
 """Rows of a file → answers, and how well they agree with the labels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -10,9 +10,10 @@ from torch import Tensor
 
 from clearhead.data.rows import Row, read_rows
 from clearhead.infer.model import Model, asked
+from clearhead.infer.perplexity import LanguageEvaluation, evaluate_language
 from clearhead.model.config import Problem
 from clearhead.model.transformer import own_modes
-from clearhead.settings import Asking, made
+from clearhead.settings import Asking, Scoring, made
 from clearhead.tasks.classify import Result
 from clearhead.tasks.examples import encode_rows
 from clearhead.tasks.task import Answer, Scores, held_back
@@ -46,10 +47,16 @@ class Evaluation:
         return sum(encoding.dropped > 0 for encoding in self.encodings)
 
 
-def evaluate(model: Model, data: str | Path, **options: Any) -> Evaluation:
-    """Evaluate a model on a file of labelled texts; options as in `clearhead evaluate --help`."""
-    settings: Asking = made(Asking, options)
+def evaluate(model: Model, data: str | Path, **options: Any) -> Evaluation | LanguageEvaluation:
+    """Evaluate a model on a file of labelled texts, a language model on one of texts; options as in
+    `clearhead evaluate --help`."""
     model = asked(model)
+    if model.speaks:
+        names = {item.name for item in fields(Scoring)}
+        scoring = made(Scoring, {name: value for name, value in options.items() if name in names})
+        rest = made(Asking, {name: value for name, value in options.items() if name not in names})
+        return evaluate_language(model, data, asking=rest, scoring=scoring)
+    settings: Asking = made(Asking, options)
     several = model.loaded.problem is Problem.MULTI
     rows = read_rows(data, several=several, **settings.reading())
     return evaluate_rows(model, rows, settings=settings)

@@ -19,11 +19,12 @@ from clearhead.infer.model import Model, asked, check_texts
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
-from clearhead.model.linear import STEADY
+from clearhead.model.linear import STEADY, prepack
 from clearhead.model.transformer import Transformer, own_modes
 from clearhead.settings import Generating, made
 from clearhead.text.stream import Stream
 
+MANY = 16  # steps from which on it pays to lay out the weights for them
 End = Literal["end", "stop", "length"]
 
 
@@ -87,6 +88,9 @@ def tokens(
     if any(own.beams > 1 for own in each):
         raise SettingError("beams are searched by clearhead.infer.beams.beam_search; here an answer is one")
     refuse_foreign(network, each)
+    if max((own.max_new_tokens for own in each), default=0) >= MANY:
+        with own_modes():
+            prepack(network)
     waiting = [(text, sample) for text, own in enumerate(each) for sample in range(own.samples)][::-1]
     cache, active = Cache(network.config), list[Lane]()
     while waiting or active:

@@ -58,6 +58,11 @@ class Model:
         return task_of(self.loaded.problem, labels, source=source) if labels else None
 
     @property
+    def speaks(self) -> bool:
+        """Whether it is a language model."""
+        return self.task is None and self.config.language_head
+
+    @property
     def name(self) -> str:
         """The folder it was read from, to speak of it."""
         return str(self.loaded.folder or "the model")

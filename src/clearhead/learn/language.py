@@ -1,7 +1,7 @@
 """A run that trains a language model, from nothing or further."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from clearhead.checkpoint.catalog import locate
@@ -13,11 +13,11 @@ from clearhead.data.documents import documents
 from clearhead.errors import DataError, SettingError
 from clearhead.learn.course import Course
 from clearhead.learn.finish import write_language_card
-from clearhead.learn.pieces import Pieces
 from clearhead.learn.start import refuse_huge
 from clearhead.model.transformer import new_transformer, own_modes
 from clearhead.settings import Language
 from clearhead.tasks.language import LanguageScores
+from clearhead.tasks.pieces import Pieces, ids_of
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.train import train_tokenizer
 
@@ -65,7 +65,7 @@ class LanguageRun(Course):
             "training_texts": len(self.texts),
             "validation_texts": len(self.chosen_by),
             "training_tokens": sum(self.objective.lengths),
-            "validation_tokens": sum(self.validation.lengths),
+            "validation_tokens": self.validation.counted,
             "context": self.context,
             "vocab": self.model.config.vocab,
         }
@@ -73,12 +73,7 @@ class LanguageRun(Course):
     def evaluation(self) -> LanguageScores:
         """How well it knows the texts that were kept aside."""
         network, budget = self.model.loaded.network, max(4096, self.settings.batch_tokens)
-        return LanguageScores.of(
-            self.validation.nats(network, budget=budget),
-            texts=len(self.chosen_by),
-            tokens=sum(self.validation.lengths),
-            bytes=sum(len(text.encode()) for text in self.chosen_by),
-        )
+        return self.validation.scores(network, texts=self.chosen_by, budget=budget)
 
     def value_of(self, metrics: LanguageScores) -> float:
         """The lower the loss, the better."""
@@ -132,14 +127,6 @@ def digest_of_texts(*groups: Sequence[str]) -> str:
             digest.update(f"{len(raw)} ".encode() + raw)
         digest.update(b"|")
     return digest.hexdigest()
-
-
-def ids_of(tokenizer: Tokenizer, texts: Iterable[str]) -> Iterable[Sequence[int]]:
-    """The ids of each document, with the tokens that begin and end one."""
-    begin, end = (tokenizer.roles.get(role) for role in ("bos_token", "eos_token"))
-    for text in texts:
-        (ids,) = tokenizer.plain([text])
-        yield [*([] if begin is None else [begin]), *ids, *([] if end is None else [end])]
 
 
 def starting_speaker(settings: Language, texts: Sequence[str]) -> Loaded:

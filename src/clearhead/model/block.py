@@ -50,7 +50,8 @@ class FeedForward(nn.Module):
         if self.gated:
             x, gate = x.chunk(2, dim=-1)
             x = self.activation(x) * gate
-        return self.contract(context.dropped(x, self.dropout))
+        # A rate that is put in place of the architecture's adds no place to drop at.
+        return self.contract(context.dropped(x, self.dropout) if self.dropout else x)
 
 
 class Block(nn.Module):

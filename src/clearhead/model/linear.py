@@ -5,6 +5,7 @@ company, and the activation is computed before the numbers leave the cache (docs
 it is torch's.
 """
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn import functional
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from clearhead.model.config import Activation
 
@@ -61,12 +63,40 @@ class GeluTanh(nn.Module):
 ACTIVATED = {kind: activation_for(kind) for kind in Activation}
 
 
+# Weights laid out for products with few rows: the same bits, in about half the time (decision 10). With the
+# version of the weight that they were made of; what has changed since is not used.
+PACKED = WeakTensorKeyDictionary()
+PACKED_ROWS, SHARE = 16, 4
+
+
+def prepack(module: nn.Module) -> None:
+    """Keep a second copy of a module's float32 matrices, laid out for steps of a few rows, where they take
+    less than a quarter of the memory. Whether they are there changes no bit."""
+    weights = [
+        one for one in module.parameters() if one.dim() == 2 and one.dtype == torch.float32 and one.is_cpu
+    ]
+    if not ONEDNN or not hasattr(os, "sysconf") or not hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
+        return
+    if SHARE * 4 * sum(map(Tensor.numel, weights)) > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
+        return
+    for weight in weights:
+        if packed_of(weight) is weight:
+            laid_out = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), PACKED_ROWS)
+            PACKED[weight] = (weight._version, laid_out)
+
+
+def packed_of(weight: Tensor) -> Tensor:
+    """A weight as it was laid out for few rows, if it still is what it was then; else the weight itself."""
+    version, packed = PACKED.get(weight, (None, weight)) if PACKED else (None, weight)
+    return packed if version == weight._version else weight
+
+
 def onednn(
     x: Tensor, weight: Tensor, *, bias: Tensor | None = None, activation: Activation | None = None
 ) -> Tensor:
     """activation(x · weightᵀ + bias) in one pass, without gradients."""
     name, kind = FUSED[activation] if activation else ("none", "")
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, name, [], kind)
+    return torch.ops.mkldnn._linear_pointwise(x, packed_of(weight), bias, name, [], kind)
 
 
 class Product(torch.autograd.Function):

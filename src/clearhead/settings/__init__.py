@@ -3,7 +3,7 @@ verb."""
 
 from clearhead.settings.asking import Asking, Empty, Format, Loading, Long, Opening, Reading, Writing
 from clearhead.settings.generating import Generating
-from clearhead.settings.language import Documents, Language, Speaker
+from clearhead.settings.language import Documents, Language, Scoring, Speaker
 from clearhead.settings.learning import (
     BALANCED,
     HEAVIEST,
@@ -31,6 +31,6 @@ from clearhead.settings.options import (
 __all__ = [
     "BALANCED", "HEAVIEST", "LIGHTEST", "Asking", "Documents", "Empty", "Format", "Generating", "Kind",
     "Language", "Learning", "Loading", "Long", "Making", "Measures", "Opening", "Problems", "Reading",
-    "Speaker", "Training", "Vocabulary", "Writing", "at_least", "check_choices", "fitted", "flag", "hints_of",
-    "made", "named_weights", "option", "required",
+    "Scoring", "Speaker", "Training", "Vocabulary", "Writing", "at_least", "check_choices", "fitted",
+    "flag", "hints_of", "made", "named_weights", "option", "required",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from clearhead.errors import SettingError
 from clearhead.settings.asking import Format, Opening
 from clearhead.settings.learning import Learning
-from clearhead.settings.options import at_least, flag, option, required
+from clearhead.settings.options import at_least, check_choices, flag, option, required
 
 Architectures = Literal["gpt2", "llama", "qwen3", "gpt_neox"]
 Documents = Literal["file", "line"]
@@ -32,6 +32,28 @@ class Speaker:
     )
     pieces: Pieces = option("bpe", "new model: byte-level BPE, or single characters")
     vocab: int = option(4000, "new model: most tokens of the tokenizer that is learned")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """How a language model is scored on texts."""
+
+    documents: Documents = option(
+        "file", "what a document is in a file of plain text: the whole file, or each line"
+    )
+    context: int | None = option(None, "most tokens that are read at a time; else all the model takes")
+    stride: int | None = option(
+        None, "tokens between the beginnings of pieces that overlap; else they do not overlap"
+    )
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        if self.context is not None:
+            at_least("context", self.context, least=2)
+        if self.stride is not None:
+            at_least("stride", self.stride, least=1)
+            if self.context is not None and self.stride > self.context:
+                raise SettingError(f"--stride {self.stride} is more than --context {self.context}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,45 @@
+"""How well a language model knows the texts of a file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from clearhead.data.documents import documents
+from clearhead.errors import DataError, SettingError
+from clearhead.infer.model import Model
+from clearhead.settings import Asking, Scoring
+from clearhead.tasks.language import LanguageScores
+from clearhead.tasks.pieces import Pieces, ids_of
+
+CONTEXT = 1024  # tokens read at a time by a model without a limit
+
+
+@dataclass(frozen=True)
+class LanguageEvaluation:
+    """What came of it."""
+
+    metrics: LanguageScores
+    context: int
+    seconds: float
+
+
+def evaluate_language(
+    model: Model, data: str | Path, *, asking: Asking, scoring: Scoring
+) -> LanguageEvaluation:
+    """Loss, perplexity and bits per byte of a file of texts, or of a folder of such files.
+
+    Raises `DataError` where there is no text, `SettingError` for a context beyond the model's.
+    """
+    begin = perf_counter()
+    context = scoring.context or model.limit or CONTEXT
+    if model.limit is not None and context > model.limit:
+        raise SettingError(f"--context {context} is more than {model.name} takes: {model.limit} tokens")
+    if scoring.stride is not None and scoring.stride > context:
+        raise SettingError(f"--stride {scoring.stride} is more than the {context} tokens of the context")
+    whole = scoring.documents == "file"
+    texts = list(documents([str(data)], whole=whole, text_column=asking.text_column, format=asking.format))
+    pieces = Pieces.of(ids_of(model.tokenizer, texts), context=context, stride=scoring.stride)
+    if not pieces.spans:
+        raise DataError(f"{data} holds no text that a token of could be told from those before; give another")
+    scores = pieces.scores(model.loaded.network, texts=texts, budget=max(asking.batch_tokens, context))
+    return LanguageEvaluation(scores, context, perf_counter() - begin)
