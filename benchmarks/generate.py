@@ -124,7 +124,7 @@ def measure(job: Job, *, engine: str) -> Result:
     """One side: load, warm up, the prompts alone, all of it; then how fast memory is read."""
     prompts, most = prompts_of(job["job"], vocab=job["size"]["vocab"])
     answer = ENGINES[engine](Path(job["folder"]), cores=job["cores"])
-    answer(prompts[:1], [4])
+    answer(prompts[:1], [20])  # whatever is prepared once, as when a model is loaded
     prefill = min(measuring.clock(lambda: answer(prompts, [1] * len(prompts)))[0] for _ in range(2))
     loaded = measuring.peak_memory()
     measuring.forget_peak()
@@ -167,7 +167,8 @@ def prepare(job: Job) -> Result:
 
         TransformersConverter(str(folder)).convert(str(folder / "ctranslate2"), force=True)
         about = folder / "ctranslate2" / "config.json"  # which must name its tokens, used or not
-        named = {name: value or "w0" for name, value in json.loads(about.read_text()).items()}
+        said = json.loads(about.read_text())
+        named = said | {name: said[name] or "w0" for name in said if name.endswith("_token")}
         about.write_text(json.dumps(named))
     except ModuleNotFoundError:
         return {}

@@ -19,7 +19,7 @@ from clearhead.infer.model import Model, asked, check_texts
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
-from clearhead.model.linear import STEADY, prepack
+from clearhead.model.linear import STEADY, packed_of, prepack
 from clearhead.model.transformer import Transformer, own_modes
 from clearhead.settings import Generating, made
 from clearhead.text.stream import Stream
@@ -189,11 +189,13 @@ def begin(model: Model, prompt: Sequence[int], *, text: int, sample: int, settin
 
 def step(network: Transformer, cache: Cache, *, pieces: list[list[int]], wanted: list[int]) -> list[Tensor]:
     """The pieces into the cache; of each the logits after its last `wanted` tokens, `[wanted, vocab]`."""
-    batch = pack(pieces, past=cache.lengths, multiple=STEADY)
+    weight = network.next_weight
+    multiple = STEADY if packed_of(weight) is weight else 1  # laid out, one row has the bits of any
+    batch = pack(pieces, past=cache.lengths, multiple=multiple)
     stream = network(batch, Context.of(batch.layout, cache=cache))
     ends = [(span.stop, count) for span, count in zip(batch.layout.slices, wanted, strict=True)]
     places = torch.tensor([place for stop, count in ends for place in range(stop - count, stop)])
-    rows = torch.nn.functional.pad(stream[places], (0, 0, 0, -len(places) % STEADY))
+    rows = torch.nn.functional.pad(stream[places], (0, 0, 0, -len(places) % multiple))
     return list(network.next_logits(rows)[: len(places)].float().split(wanted))
 
 
