@@ -1,6 +1,6 @@
 """Kill `clearhead train` again and again, resume it, and compare with a run that nothing disturbed.
 
-    python scripts/kill_sweep.py [--kills 40] [--seed 0] [--base FOLDER]
+    python scripts/kill_sweep.py [--kills 40] [--seed 0] [--base FOLDER] [--task classify|language]
 
 Every run is a process of its own, killed with SIGKILL before a random one of its file operations (so also in
 the middle of a save) or after a random time. Whatever happened, the run that is resumed to its end must leave
@@ -31,6 +31,7 @@ SETTINGS = """
     --learning-rate 0.01
 """.split()
 NEW = "--from new --layers 1 --width 16 --heads 2 --hidden 32 --vocab 300".split()
+LANGUAGE = "--architecture gpt2 --context 24 --documents line --format text".split()
 NOT_BEGUN = "holds no run to go on with"
 
 
@@ -106,7 +107,7 @@ def remains(out: Path) -> dict[str, object]:
     return found
 
 
-def sweep(work: Path, *, kills: int, seed: int, base: list[str]) -> None:
+def sweep(work: Path, *, kills: int, seed: int, task: list[str]) -> None:
     """Kill, resume, compare, until so many kills have been survived."""
     chance = random.Random(seed)
     data = work / "reviews.csv"
@@ -116,7 +117,7 @@ def sweep(work: Path, *, kills: int, seed: int, base: list[str]) -> None:
     out.parent.mkdir()
 
     def command(folder: Path) -> list[str]:
-        return ["train", "classify", "--data", str(data), "--out", str(folder), *base, *SETTINGS]
+        return ["train", *task, "--data", str(data), "--out", str(folder), *SETTINGS]
 
     began = time.perf_counter()
     status, said, operations = life(command(whole), whole)
@@ -159,7 +160,9 @@ if __name__ == "__main__":
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--base", help="folder of a model to start from; else a new model")
+    parser.add_argument("--task", choices=("classify", "language"), default="classify")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         base = ["--from", given.base] if given.base else NEW
-        sweep(Path(place), kills=given.kills, seed=given.seed, base=base)
+        task = [given.task, *base, *(LANGUAGE if given.task == "language" else [])]
+        sweep(Path(place), kills=given.kills, seed=given.seed, task=task)

@@ -48,3 +48,31 @@ def test_the_documented_rate_holds_at_every_update(steps, warmup, rates):
 def test_a_warmup_longer_than_the_run_is_refused():
     with pytest.raises(SettingError, match="--warmup 20 is more than the 10 steps of this run"):
         Schedule.of(1.0, 10, warmup=20)
+
+
+@pytest.mark.parametrize(("decay", "shares"), [
+    ("linear", [0.5, 1, 0.75, 0.5, 0.25]),
+    ("cosine", [0.5, 1, (1 + 2**-0.5) / 2, 0.5, (1 - 2**-0.5) / 2]),
+    ("inverse_sqrt", [0.5, 1, (2 / 3) ** 0.5, 0.5**0.5, 0.4**0.5]),
+    ("constant", [0.5, 1, 1, 1, 1]),
+])  # fmt: skip
+def test_each_decay_is_its_formula(decay, shares):
+    schedule = Schedule.of(3.0, 5, warmup=2, decay=decay)
+    assert [schedule(step) / 3 for step in range(1, 6)] == pytest.approx(shares)
+
+
+@pytest.mark.parametrize(("decay", "theirs"), [("linear", "linear"), ("cosine", "cosine")])
+def test_the_published_decays_are_ours_one_step_earlier(decay, theirs):
+    """`transformers` begins and ends at rate 0, ours never: S + 1 of its steps are S of ours."""
+    import torch
+    from transformers import get_scheduler
+
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    scheduler = get_scheduler(theirs, optimizer, num_warmup_steps=4, num_training_steps=21)
+    right = []
+    for _ in range(21):
+        right.append(scheduler.get_last_lr()[0])
+        optimizer.step()
+        scheduler.step()
+    ours = Schedule.of(1.0, 20, warmup=4, decay=decay)
+    assert [ours(step) for step in range(1, 21)] == pytest.approx(right[1:])

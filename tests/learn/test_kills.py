@@ -220,9 +220,11 @@ def test_ctrl_c_twice_stops_at_once_and_the_run_goes_on(reviews, right, tmp_path
 
 
 @pytest.mark.slow
-def test_forty_kills_at_any_moment_change_no_bit():
+@pytest.mark.parametrize(("task", "kills"), [("classify", "40"), ("language", "20")])
+def test_kills_at_any_moment_change_no_bit(task, kills):
     """Public report A19: killed before random file operations, and after random times."""
     script = Path(__file__).parents[2] / "scripts" / "kill_sweep.py"
-    done = subprocess.run([sys.executable, str(script), "--kills", "40"], capture_output=True, text=True)
+    command = [sys.executable, str(script), "--kills", kills, "--task", task]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "every run ended with the bits of the undisturbed one" in done.stdout

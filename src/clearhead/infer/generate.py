@@ -24,7 +24,7 @@ from clearhead.model.transformer import Transformer, own_modes
 from clearhead.settings import Generating, made
 from clearhead.text.stream import Stream
 
-MANY = 16  # steps from which on it pays to lay out the weights for them
+MANY = 16  # steps of a model after which its weights are laid out for them, which costs about as much
 End = Literal["end", "stop", "length"]
 
 
@@ -88,9 +88,6 @@ def tokens(
     if any(own.beams > 1 for own in each):
         raise SettingError("beams are searched by clearhead.infer.beams.beam_search; here an answer is one")
     refuse_foreign(network, each)
-    if max((own.max_new_tokens for own in each), default=0) >= MANY:
-        with own_modes():
-            prepack(network)
     waiting = [(text, sample) for text, own in enumerate(each) for sample in range(own.samples)][::-1]
     cache, active = Cache(network.config), list[Lane]()
     while waiting or active:
@@ -189,6 +186,9 @@ def begin(model: Model, prompt: Sequence[int], *, text: int, sample: int, settin
 
 def step(network: Transformer, cache: Cache, *, pieces: list[list[int]], wanted: list[int]) -> list[Tensor]:
     """The pieces into the cache; of each the logits after its last `wanted` tokens, `[wanted, vocab]`."""
+    network.steps += 1
+    if network.steps == MANY:
+        prepack(network)
     weight = network.next_weight
     multiple = STEADY if packed_of(weight) is weight else 1  # laid out, one row has the bits of any
     batch = pack(pieces, past=cache.lengths, multiple=multiple)

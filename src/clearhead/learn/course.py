@@ -70,7 +70,12 @@ class Course:
         self.trainer = Trainer(loaded.network, objective, plan=plan)
         self.learning_rate = self.usual_rate()
         self.trainer.prepare(
-            Schedule.of(self.learning_rate, len(self.trainer.steps), warmup=settings.warmup),
+            Schedule.of(
+                self.learning_rate,
+                len(self.trainer.steps),
+                warmup=settings.warmup,
+                decay=settings.schedule,
+            ),
             weight_decay=settings.weight_decay,
             max_grad_norm=settings.max_grad_norm,
         )

@@ -95,6 +95,7 @@ class Transformer(nn.Module):
         self.head = ClassificationHead(config, head) if head else None
         untied = config.language_head and not config.tied
         self.language_head = Linear(config.width, config.vocab, bias=False) if untied else None
+        self.steps = 0  # of generation, so far
 
     def forward(self, batch: Batch, context: Context | None = None) -> Float[Tensor, "tokens width"]:
         """The stream after the last block, `[tokens, width]`, as the batch lies."""

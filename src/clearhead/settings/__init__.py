@@ -8,6 +8,7 @@ from clearhead.settings.learning import (
     BALANCED,
     HEAVIEST,
     LIGHTEST,
+    Decay,
     Kind,
     Learning,
     Making,
@@ -29,8 +30,8 @@ from clearhead.settings.options import (
 )
 
 __all__ = [
-    "BALANCED", "HEAVIEST", "LIGHTEST", "Asking", "Documents", "Empty", "Format", "Generating", "Kind",
-    "Language", "Learning", "Loading", "Long", "Making", "Measures", "Opening", "Problems", "Reading",
+    "BALANCED", "HEAVIEST", "LIGHTEST", "Asking", "Decay", "Documents", "Empty", "Format", "Generating",
+    "Kind", "Language", "Learning", "Loading", "Long", "Making", "Measures", "Opening", "Problems", "Reading",
     "Scoring", "Speaker", "Training", "Vocabulary", "Writing", "at_least", "check_choices", "fitted",
     "flag", "hints_of", "made", "named_weights", "option", "required",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ Kind = Literal["bpe", "wordpiece", "characters"]
 Measures = Literal["accuracy", "macro_f1", "micro_f1", "pearson", "spearman", "loss"]
 Problems = Literal["single", "multi", "regression"]
 
+Decay = Literal["linear", "cosine", "inverse_sqrt", "constant"]
 BALANCED = "balanced"
 MOST_EPOCHS = 100_000
 LIGHTEST, HEAVIEST = 1e-9, 1e9  # weights of labels, which are held in float32
@@ -50,6 +51,7 @@ class Learning:
         None, "peak learning rate; else by what is trained: new or head alone 1e-3, small 1e-4, large 3e-5"
     )
     warmup: float = option(0.1, "steps until the peak: a share below 1, or a count")
+    schedule: Decay = option("linear", "how the rate falls from its peak; the formulas: docs/classify.md")
     weight_decay: float = option(0.01, "decay of matrices (not of biases and norms)")
     max_grad_norm: float = option(1.0, "longest gradient; longer ones are scaled to it")
     dropout: float | None = option(
