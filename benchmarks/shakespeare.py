@@ -167,6 +167,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--text", type=Path, default=SHARED, help="file of text, also .gz")
     options = measuring.options_of(parser, SIDES)
+    if options.rounds:
+        parser.error("--rounds is not for this script; the seeds are its rounds")
     if not options.text.is_file():
         parser.error(f"--text: there is no file {options.text}")
     seeds, steps, characters = ([0], 8, 30_000) if options.quick else (options.seeds, 250, None)
@@ -175,9 +177,9 @@ def main() -> None:
         job = {"folder": folder, "text": str(options.text), "characters": characters, "cores": options.cores}
         measuring.ask("prepare", job)
         for kind in KINDS:
-            found[kind] = {side: [] for side in MEASURE}
+            found[kind] = {side: [] for side in MEASURE if not options.only or side in options.only}
             for seed in seeds:
-                for side in MEASURE:
+                for side in found[kind]:
                     said = measuring.ask(
                         side, job | {"kind": kind, "seed": seed, "steps": steps, "tokens": 4096}
                     )

@@ -95,11 +95,9 @@ def evaluate(
 ) -> int:
     """Evaluate a model on a file of labelled texts; a language model on texts."""
     from clearhead.app import show
-    from clearhead.data.rows import read_rows
-    from clearhead.infer.evaluate import evaluate_rows
+    from clearhead.infer.evaluate import evaluate_file
     from clearhead.infer.model import load
     from clearhead.infer.perplexity import evaluate_language
-    from clearhead.model.config import Problem
 
     loaded = load(model, **asdict(opening))
     if refuse_other(loaded, settings, ways=scoring):
@@ -108,10 +106,7 @@ def evaluate(
         show.pairs(asdict(told.metrics) | about, as_json=json)
         return 0
     check_pairs(loaded, settings)
-    several = loaded.loaded.problem is Problem.MULTI
-    evaluation = evaluate_rows(
-        loaded, read_rows(data, several=several, **settings.reading()), settings=settings
-    )
+    evaluation = evaluate_file(loaded, data, settings=settings)
     show.evaluation(evaluation, as_json=json)
     return 0
 

@@ -26,6 +26,7 @@ class Card:
     use: tuple[str, str]  # how it is asked: a command, and a line of Python after `import clearhead as ch`
     data: str
     validation: str | None
+    held_out: str  # what it was chosen by, where no file was given
     training_texts: int
     validation_texts: int
     parameters: int
@@ -56,7 +57,7 @@ def page(card: Card) -> str:
     numbers = {name: value for name, value in card.metrics.items() if isinstance(value, int | float)}
     rows = "".join(f"| {name.removeprefix('eval_')} | {value:.4f} |\n" for name, value in numbers.items())
     settings = "".join(f"| {name} | {cell(value)} |\n" for name, value in card.settings.items())
-    held_out = card.validation or f"a tenth of {card.data}, chosen by seed"
+    held_out = card.validation or card.held_out
     return f"""---
 {front_matter(card, numbers)}---
 {MARK}

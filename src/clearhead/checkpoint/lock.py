@@ -13,7 +13,7 @@ try:
 except ImportError:  # not a POSIX machine: two runs into one folder are not noticed there
     fcntl = None  # type: ignore[assignment]
 
-LOCK = ".running"
+LOCK, SETTINGS, LOG = ".running", "settings.json", "metrics.jsonl"
 
 
 @contextmanager

@@ -56,10 +56,13 @@ def evaluate(model: Model, data: str | Path, **options: Any) -> Evaluation | Lan
         scoring = made(Scoring, {name: value for name, value in options.items() if name in names})
         rest = made(Asking, {name: value for name, value in options.items() if name not in names})
         return evaluate_language(model, data, asking=rest, scoring=scoring)
-    settings: Asking = made(Asking, options)
+    return evaluate_file(model, data, settings=made(Asking, options))
+
+
+def evaluate_file(model: Model, data: str | Path, *, settings: Asking) -> Evaluation:
+    """Evaluate a classifier on a file of labelled texts."""
     several = model.loaded.problem is Problem.MULTI
-    rows = read_rows(data, several=several, **settings.reading())
-    return evaluate_rows(model, rows, settings=settings)
+    return evaluate_rows(model, read_rows(data, several=several, **settings.reading()), settings=settings)
 
 
 @own_modes()

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from clearhead.checkpoint.catalog import a_path, locate
 from clearhead.checkpoint.folder import GENERATION, OLD, Loaded, holds_model, read_folder, write_folder
-from clearhead.checkpoint.lock import check_free
+from clearhead.checkpoint.lock import LOG, SETTINGS, check_free
 from clearhead.errors import DataError, SettingError
 from clearhead.model.config import Config, Pooling
 from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
-from clearhead.model.layout import Batch, pack
+from clearhead.model.layout import Batch, pack, within_budget
 from clearhead.model.transformer import own_modes
 from clearhead.settings import Asking, Loading, Long, Reading, made
 from clearhead.tasks.task import Answer, Task, held_back, task_of
@@ -159,7 +159,7 @@ def check_replaced(place: Path, *, overwrite: bool) -> bool:
         )
     if not holds_model(place):
         raise SettingError(f"overwrite: {place} holds no model to replace; give another folder")
-    if (place / "metrics.jsonl").is_file() and (place / "settings.json").is_file():
+    if (place / LOG).is_file() and (place / SETTINGS).is_file():
         raise SettingError(
             f"overwrite: {place} is the folder of a run, whose report says what it holds; give another folder"
         )
@@ -176,16 +176,7 @@ def asked(model: Any) -> "Model":
 
 def batches_of(encodings: Sequence[Encoding], budget: int) -> Iterator[tuple[list[int], Batch]]:
     """Batches of at most `budget` tokens (a longer text goes alone), short ones first, with indices."""
-    members: list[int] = []
-    tokens = 0
-    for index in sorted(range(len(encodings)), key=lambda place: len(encodings[place].ids)):
-        length = len(encodings[index].ids)
-        if members and tokens + length > budget:
-            yield members, packed([encodings[member] for member in members])
-            members, tokens = [], 0
-        members.append(index)
-        tokens += length
-    if members:
+    for members in within_budget([len(encoding.ids) for encoding in encodings], budget):
         yield members, packed([encodings[member] for member in members])
 
 

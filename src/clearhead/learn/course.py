@@ -4,6 +4,7 @@ What is learned from, and what an evaluation says, is the matter of the task tha
 """
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,7 @@ class Progress:
     best: bool = False  # the model is the best so far, and was saved
 
 
-class Course:
+class Course(ABC):
     """Reads and checks everything at once; nothing is written before iterating begins."""
 
     task_name: str
@@ -93,29 +94,29 @@ class Course:
 
     # What a task says of itself.
 
+    @abstractmethod
     def data(self) -> str:
         """SHA-256 of all that is learned from and chosen by."""
-        raise NotImplementedError
 
+    @abstractmethod
     def resolved(self) -> dict[str, Any]:
         """What its settings came to, for settings.json."""
-        raise NotImplementedError
 
+    @abstractmethod
     def evaluation(self) -> Any:
         """The metrics of the model as it stands, on the validation texts."""
-        raise NotImplementedError
 
+    @abstractmethod
     def value_of(self, metrics: Any) -> float:
         """What the best model is chosen by; the higher, the better."""
-        raise NotImplementedError
 
+    @abstractmethod
     def evaluating(self, seconds: float) -> float:
         """Seconds that all evaluations take, where training takes so many."""
-        raise NotImplementedError
 
+    @abstractmethod
     def card(self) -> bool:
         """Write the model card; False where a README.md that is not ours is in its place."""
-        raise NotImplementedError
 
     def usual_rate(self) -> float:
         """The peak learning rate: as asked for, or by what is trained."""

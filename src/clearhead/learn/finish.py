@@ -35,7 +35,7 @@ def write_run_card(run: "Run") -> bool:
     )
     counts = len(run.training), len(run.validation)
     said = (kinds[run.task.problem], "text-classification", use)
-    return write_card(run.out, card_of(run, said, counts=counts))
+    return write_card(run.out, card_of(run, said, counts=counts, kept="a tenth of {}, chosen by seed"))
 
 
 def write_language_card(run: "LanguageRun") -> bool:
@@ -46,12 +46,17 @@ def write_language_card(run: "LanguageRun") -> bool:
         f'print("".join(piece for _, piece in ch.generate(ch.load({name!r}), ["…"])))',
     )
     counts = len(run.texts), len(run.chosen_by)
-    return write_card(run.out, card_of(run, ("A language model", "text-generation", use), counts=counts))
+    kept = "the last tenth of each text of {}" if run.few else "a tenth of {}, chosen by seed"
+    said = ("A language model", "text-generation", use)
+    return write_card(run.out, card_of(run, said, counts=counts, kept=kept))
 
 
-def card_of(run: "Course", said: tuple[str, str, tuple[str, str]], *, counts: tuple[int, int]) -> Card:
-    """What every run's card says."""
+def card_of(
+    run: "Course", said: tuple[str, str, tuple[str, str]], *, counts: tuple[int, int], kept: str
+) -> Card:
+    """What every run's card says; `kept` is what it was chosen by where no file was given."""
     settings = run.settings
+    data = str(shown("data", settings.data))
     log = {line["step"]: line for line in read_log(run.out)}
     best = log.get(run.best_step or 0, {})
     base = published_name(settings.base)
@@ -62,7 +67,8 @@ def card_of(run: "Course", said: tuple[str, str, tuple[str, str]], *, counts: tu
         kind=said[0],
         task=said[1],
         use=said[2],
-        data=str(shown("data", settings.data)),
+        data=data,
+        held_out=kept.format(data),
         validation=Path(settings.validation).name if settings.validation else None,
         training_texts=counts[0],
         validation_texts=counts[1],

@@ -11,6 +11,7 @@ from clearhead.checkpoint.sizes import sizes
 from clearhead.checkpoint.translate import Fields
 from clearhead.data.documents import documents
 from clearhead.errors import DataError, SettingError
+from clearhead.infer.model import Model
 from clearhead.learn.course import Course
 from clearhead.learn.finish import write_language_card
 from clearhead.learn.start import refuse_huge
@@ -36,6 +37,7 @@ class LanguageRun(Course):
         super().__init__(settings)
         self.notes = []
         texts = read(settings.data, settings)
+        self.few = len(texts) < TENTH
         if settings.validation:
             chosen_by = read([settings.validation], settings)
         else:
@@ -45,8 +47,7 @@ class LanguageRun(Course):
             raise DataError(f"{', '.join(empty)}: there is no text to learn from; give files that hold some")
         self.digest, self.texts, self.chosen_by = digest_of_texts(texts, chosen_by), texts, chosen_by
         loaded = starting_speaker(settings, texts)
-        limits = (settings.context, loaded.network.config.limit, loaded.tokenizer.limit)
-        self.context = min(limit for limit in limits if limit is not None)
+        self.context = min(settings.context, Model(loaded).limit or settings.context)
         self.objective, self.validation = (
             Pieces.of(ids_of(loaded.tokenizer, group), context=self.context, blocks=settings.blocks)
             for group in (texts, chosen_by)

@@ -10,13 +10,13 @@ from typing import Any
 
 from clearhead.checkpoint.files import leftovers, moved_into_place, read_json, settle
 from clearhead.checkpoint.folder import OLD
-from clearhead.checkpoint.lock import LOCK, is_lock
+from clearhead.checkpoint.lock import LOCK, LOG, SETTINGS, is_lock
 from clearhead.data.rows import Row
 from clearhead.errors import SettingError
 from clearhead.learn.state import not_states
 from clearhead.settings import Learning, Opening
 
-SETTINGS, LOG, REPORT = "settings.json", "metrics.jsonl", "report.html"
+REPORT = "report.html"
 # Settings that do not change what is computed.
 FREE = ("resume", "overwrite", "out", "baseline", *(item.name for item in fields(Opening)))
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from clearhead.errors import SettingError
 from clearhead.infer.evaluate import Evaluation, evaluate_rows
+from clearhead.infer.model import Model
 from clearhead.learn import place
 from clearhead.learn.course import Course
 from clearhead.learn.finish import write_run_card
@@ -41,8 +42,7 @@ class Run(Course):
         self.task, self.labels, self.task_name = texts.task, texts.task.labels, texts.task.name
         self.metric = measure_of(settings, self.task.problem)
         loaded = starting_model(settings, self.training, task=self.task)
-        limits = (loaded.network.config.limit, loaded.tokenizer.limit)
-        limit = min((one for one in limits if one is not None), default=None)
+        limit = Model(loaded).limit
         self.encodings = encode_rows(self.training, loaded.tokenizer, limit=limit, long=settings.long)
         if cut := sum(encoding.dropped > 0 for encoding in self.encodings):
             self.notes.append(f"{cut} of {len(self.training)} texts are cut to the model's {limit} tokens")

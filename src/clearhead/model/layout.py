@@ -6,7 +6,7 @@ to a multiple of 8 (spare rows belong to no text), because the rows of a matrix 
 every company only if no kernel is chosen for a ragged number of rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -130,6 +130,20 @@ class Batch:
     ids: Int[Tensor, " tokens"]
     segments: Int[Tensor, " tokens"]
     layout: Layout
+
+
+def within_budget(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Indices in batches of at most `budget` tokens (a longer text goes alone), short texts first."""
+    members: list[int] = []
+    tokens = 0
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if members and tokens + lengths[index] > budget:
+            yield members
+            members, tokens = [], 0
+        members.append(index)
+        tokens += lengths[index]
+    if members:
+        yield members
 
 
 def pack(

@@ -85,8 +85,10 @@ class Language(Opening, Speaker, Learning):
         if self.hidden is not None:
             at_least("hidden", self.hidden, least=1)
         made = [item.name for item in fields(Speaker) if getattr(self, item.name) != item.default]
-        if made and self.base != "new" and made != ["context"]:
-            name = next(name for name in made if name != "context")
-            raise SettingError(f"{flag(name)} shapes a new model, but --from is {self.base}; use --from new")
+        made = [name for name in made if name != "context"]  # which a model that is there has too
+        if made and self.base != "new":
+            raise SettingError(
+                f"{flag(made[0])} shapes a new model, but --from is {self.base}; use --from new"
+            )
         if not self.data:
             raise SettingError("--data names no file; give at least one")

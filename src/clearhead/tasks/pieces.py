@@ -9,7 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from clearhead.model.kernels import Context
-from clearhead.model.layout import pack
+from clearhead.model.layout import pack, within_budget
 from clearhead.model.linear import Dropout
 from clearhead.model.transformer import Transformer, own_modes
 from clearhead.tasks.language import IGNORED, LanguageScores, next_token_loss
@@ -73,8 +73,7 @@ class Pieces:
 
     def loss(self, network: Transformer, members: Sequence[int], *, drop: Dropout | None) -> Tensor:
         """The loss of every token that follows, summed."""
-        spans = [self.spans[index] for index in members]
-        batch = pack([self.ids[start:stop].tolist() for start, stop in spans])
+        batch = pack([self.ids[slice(*self.spans[index])].tolist() for index in members])
         stream = network(batch, Context.of(batch.layout, drop=drop))
         targets = torch.full((len(stream),), IGNORED)
         for index, rows in zip(members, batch.layout.slices, strict=True):
@@ -85,14 +84,8 @@ class Pieces:
     @own_modes()
     def nats(self, network: Transformer, *, budget: int) -> float:
         """The loss of all pieces, summed, without dropout."""
-        total, members, tokens = 0.0, list[int](), 0
-        for index, length in sorted(enumerate(self.lengths), key=lambda item: item[1]):
-            if members and tokens + length > budget:
-                total += float(self.loss(network, members, drop=None))
-                members, tokens = [], 0
-            members.append(index)
-            tokens += length
-        return total + (float(self.loss(network, members, drop=None)) if members else 0.0)
+        batches = within_budget(self.lengths, budget)
+        return sum(float(self.loss(network, members, drop=None)) for members in batches)
 
     def scores(self, network: Transformer, *, texts: Sequence[str], budget: int) -> LanguageScores:
         """How well a model knows these documents, whose texts are given for their bytes."""

@@ -22,8 +22,8 @@ class Stream:
     stops: Sequence[str] = ()
     before: Sequence[int] = ()
     stopped: str | None = None
-    ids: list[int] = field(default_factory=list)
-    shown: int = 0  # ids whose text has been decoded for good
+    ids: list[int] = field(init=False)
+    shown: int = field(init=False)  # ids whose text has been decoded for good
     held: str = ""  # decoded, but perhaps the beginning of a stop string
 
     def __post_init__(self) -> None:

@@ -11,6 +11,8 @@ from clearhead.checkpoint.translate import (
     Fields,
     has_classifier,
     label_count,
+    read_plain,
+    write_plain,
 )
 from clearhead.model.config import Config, Head, Learned
 
@@ -33,28 +35,24 @@ RULES = (
 )
 
 
+PLAIN = {
+    "vocab_size": ("vocab", ...), "hidden_size": ("width", ...), "num_hidden_layers": ("layers", ...),
+    "num_attention_heads": ("heads", ...), "intermediate_size": ("hidden", ...),
+    "layer_norm_eps": ("epsilon", 1e-12), "type_vocab_size": ("segments", 2),
+    "hidden_dropout_prob": ("dropout", 0.1), "attention_probs_dropout_prob": ("attention_dropout", 0.1),
+    "initializer_range": ("initial_std", 0.02),
+}  # fmt: skip
+
+
 def config(fields: Fields) -> Config:
     """Facts from BERT's fields."""
     fields.require(position_embedding_type="absolute", is_decoder=False, add_cross_attention=False)
-    fields.require(
-        embedding_size=fields.fact("embedding_size", "hidden_size"),
-        pruned_heads={},
-        chunk_size_feed_forward=0,
-    )
+    fields.require(embedding_size=fields("hidden_size"), pruned_heads={}, chunk_size_feed_forward=0)
     return Config(
-        vocab=fields.fact("vocab", "vocab_size"),
-        width=fields.fact("width", "hidden_size"),
-        layers=fields.fact("layers", "num_hidden_layers"),
-        heads=fields.fact("heads", "num_attention_heads"),
-        hidden=fields.fact("hidden", "intermediate_size"),
+        **read_plain(fields, PLAIN),
         positions=Learned(fields.fact("positions", "max_position_embeddings")),
         activation=fields.choice("hidden_act", ACTIVATIONS, default="gelu"),
-        epsilon=fields.fact("epsilon", "layer_norm_eps", default=1e-12),
-        segments=fields.fact("segments", "type_vocab_size", default=2),
         embedding_norm=True,
-        dropout=fields.fact("dropout", "hidden_dropout_prob", default=0.1),
-        attention_dropout=fields.fact("attention_dropout", "attention_probs_dropout_prob", default=0.1),
-        initial_std=fields.fact("initial_std", "initializer_range", default=0.02),
     )
 
 
@@ -79,18 +77,10 @@ def fields(config: Config, head: Head | None) -> dict[str, Any]:
     return {
         "architectures": ["BertForSequenceClassification" if head and head.labels else "BertModel"],
         "model_type": "bert",
-        "vocab_size": config.vocab,
-        "hidden_size": config.width,
-        "num_hidden_layers": config.layers,
-        "num_attention_heads": config.heads,
-        "intermediate_size": config.hidden,
+        **write_plain(config, PLAIN),
+        "initializer_range": config.initial_std or 0.02,
         "hidden_act": SPELLED[config.activation],
         "max_position_embeddings": positions.count,
-        "type_vocab_size": config.segments,
-        "layer_norm_eps": config.epsilon,
-        "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": config.attention_dropout,
-        "initializer_range": config.initial_std or 0.02,
         "position_embedding_type": "absolute",
         "classifier_dropout": head.dropout if head else None,
         "pad_token_id": 0,

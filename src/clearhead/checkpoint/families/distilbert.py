@@ -11,6 +11,8 @@ from clearhead.checkpoint.translate import (
     Fields,
     has_classifier,
     label_count,
+    read_plain,
+    write_plain,
 )
 from clearhead.model.config import Activation, Config, Head, Learned
 
@@ -32,24 +34,24 @@ RULES = (
 )
 
 
+PLAIN = {
+    "vocab_size": ("vocab", ...), "dim": ("width", ...), "n_layers": ("layers", ...),
+    "n_heads": ("heads", ...), "hidden_dim": ("hidden", ...), "dropout": ("dropout", 0.1),
+    "attention_dropout": ("attention_dropout", 0.1), "initializer_range": ("initial_std", 0.02),
+}  # fmt: skip
+
+
 def config(fields: Fields) -> Config:
     """Facts from DistilBERT's fields."""
     # Positions are read from the file, also where they began as sines; the other dropouts are other heads'.
     fields.skip("sinusoidal_pos_embds", "qa_dropout", "tie_weights_")
     return Config(
-        vocab=fields.fact("vocab", "vocab_size"),
-        width=fields.fact("width", "dim"),
-        layers=fields.fact("layers", "n_layers"),
-        heads=fields.fact("heads", "n_heads"),
-        hidden=fields.fact("hidden", "hidden_dim"),
+        **read_plain(fields, PLAIN),
         positions=Learned(fields.fact("positions", "max_position_embeddings")),
         activation=fields.choice("activation", ACTIVATIONS, default="gelu"),
         epsilon=1e-12,
         embedding_norm=True,
-        dropout=fields.fact("dropout", "dropout", default=0.1),
-        attention_dropout=fields.fact("attention_dropout", "attention_dropout", default=0.1),
         attended_dropout=0.0,
-        initial_std=fields.fact("initial_std", "initializer_range", default=0.02),
     )
 
 
@@ -71,16 +73,9 @@ def fields(config: Config, head: Head | None) -> dict[str, Any]:
     return {
         "architectures": [ARCHITECTURE if head and head.labels else "DistilBertModel"],
         "model_type": "distilbert",
-        "vocab_size": config.vocab,
-        "dim": config.width,
-        "n_layers": config.layers,
-        "n_heads": config.heads,
-        "hidden_dim": config.hidden,
+        **write_plain(config, PLAIN),
         "max_position_embeddings": positions.count,
         "activation": SPELLED[config.activation],
-        "dropout": config.dropout,
-        "attention_dropout": config.attention_dropout,
-        "initializer_range": config.initial_std,
         "seq_classif_dropout": head.dropout if head else 0.2,
         "pad_token_id": 0,
     }

@@ -23,6 +23,7 @@ def config(fields: Fields) -> Config:
     fields.skip("summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout")
     narrow, width = fields("embedding_size", 128), fields("hidden_size")
     plain = Fields({**fields.values, "embedding_size": width}, fields.source)
+    plain.spelled = fields.spelled
     facts = replace(bert.config(plain), embedding_width=None if narrow == width else narrow)
     fields.skip(*plain.seen)
     return facts
