@@ -153,7 +153,7 @@ def test_weights_laid_out_for_few_rows_change_no_bit_and_one_row_is_as_any(outpu
     x = torch.randn(70, inputs)
     with torch.no_grad():
         right = layer(x)
-        prepack(layer)
+        prepack([layer.weight])
         assert packed_of(layer.weight) is not layer.weight
         for rows in (1, 2, 3, 5, 8, 15, 16, 17, 33, 64, 70):
             for start in (0, 1, 70 - rows):
@@ -164,14 +164,22 @@ def test_weights_laid_out_for_few_rows_change_no_bit_and_one_row_is_as_any(outpu
 def test_a_weight_that_has_changed_is_not_taken_for_what_it_was():
     layer, x = Linear(24, 16), torch.randn(3, 24)
     with torch.no_grad():
-        prepack(layer)
+        prepack([layer.weight])
         layer.weight.mul_(2)
         right = torch.nn.functional.linear(x, layer.weight, layer.bias)
         torch.testing.assert_close(layer(x), right)
         layer.weight = torch.nn.Parameter(layer.weight * 3)
         torch.testing.assert_close(layer(x), torch.nn.functional.linear(x, layer.weight, layer.bias))
-        prepack(layer)
+        prepack([layer.weight])
     copied = copy.deepcopy(layer).double()
     torch.testing.assert_close(copied(x.double()).float(), layer(x))
     layer(x).sum().backward()
     assert layer.weight.grad is not None
+
+
+def test_weights_made_in_inference_mode_are_taken_as_they_are():
+    """They have no version that could tell whether they have changed."""
+    with torch.inference_mode():
+        layer, x = Linear(24, 16), torch.randn(3, 24)
+        prepack([layer.weight])
+        torch.testing.assert_close(layer(x), torch.nn.functional.linear(x, layer.weight, layer.bias))

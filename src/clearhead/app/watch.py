@@ -30,7 +30,7 @@ def training(run: Course) -> None:
     say(f"{count} to learn from ({tokens:,} tokens), {aside:,} to choose by; {learned(run)}")
     for note in run.notes:
         say(f"note: {note}")
-    if getattr(run.settings, "freeze", False):
+    if isinstance(run, Run) and run.settings.freeze:
         say("the body stays as it is: its vectors of the texts are computed once, which comes first")
     steps = len(run.trainer.steps)
     left = steps - run.trainer.done

@@ -19,7 +19,7 @@ from clearhead.infer.model import Model, asked, check_texts
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
-from clearhead.model.linear import STEADY, packed_of, prepack
+from clearhead.model.linear import STEADY, Linear, packed_of, prepack
 from clearhead.model.transformer import Transformer, own_modes
 from clearhead.settings import Generating, made
 from clearhead.text.stream import Stream
@@ -188,7 +188,8 @@ def step(network: Transformer, cache: Cache, *, pieces: list[list[int]], wanted:
     """The pieces into the cache; of each the logits after its last `wanted` tokens, `[wanted, vocab]`."""
     network.steps += 1
     if network.steps == MANY:
-        prepack(network)
+        layers = (part.weight for part in network.modules() if isinstance(part, Linear))
+        prepack([*layers, network.next_weight])
     weight = network.next_weight
     multiple = STEADY if packed_of(weight) is weight else 1  # laid out, one row has the bits of any
     batch = pack(pieces, past=cache.lengths, multiple=multiple)

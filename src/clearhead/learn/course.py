@@ -20,7 +20,7 @@ from clearhead.infer.model import Model
 from clearhead.learn import place
 from clearhead.learn.aside import forget, go_on_aside, kept, set_aside
 from clearhead.learn.schedule import Schedule
-from clearhead.learn.start import digest_of_base, usual_rate
+from clearhead.learn.start import digest_of_base
 from clearhead.learn.state import (
     Restored,
     Standing,
@@ -118,9 +118,9 @@ class Course(ABC):
     def card(self) -> bool:
         """Write the model card; False where a README.md that is not ours is in its place."""
 
+    @abstractmethod
     def usual_rate(self) -> float:
         """The peak learning rate: as asked for, or by what is trained."""
-        return usual_rate(self.settings, self.model.config)
 
     # The course.
 

@@ -10,7 +10,7 @@ from clearhead.learn.course import Course
 from clearhead.learn.finish import write_run_card
 from clearhead.learn.labelled import Labelled
 from clearhead.learn.language import LanguageRun
-from clearhead.learn.start import starting_model
+from clearhead.learn.start import starting_model, usual_rate
 from clearhead.learn.texts import measure_of, read_texts
 from clearhead.model.transformer import own_modes
 from clearhead.settings import Asking, Language, Training, made
@@ -86,6 +86,10 @@ class Run(Course):
         if self.settings.freeze:
             return self.objective.body_seconds * share * self.evaluations
         return seconds / self.settings.epochs * share * self.evaluations / 3
+
+    def usual_rate(self) -> float:
+        """As asked for, or by what is trained: new or a head alone, narrow, wide."""
+        return usual_rate(self.settings, self.model.config)
 
     def card(self) -> bool:
         """Write the model card."""

@@ -106,10 +106,10 @@ def digest_of_base(settings: Learning) -> str | None:
     return found.hexdigest()
 
 
-def usual_rate(settings: Learning, config: Config) -> float:
+def usual_rate(settings: Training, config: Config) -> float:
     """The peak learning rate: as asked for, or by what is trained (new or a head alone, narrow, wide)."""
     if settings.learning_rate is not None:
         return settings.learning_rate
-    if settings.base == "new" or getattr(settings, "freeze", False):
+    if settings.base == "new" or settings.freeze:
         return 1e-3
     return 1e-4 if config.width < 512 else 3e-5
