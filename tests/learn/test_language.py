@@ -11,10 +11,11 @@ from transformers import AutoModelForCausalLM
 
 import clearhead as ch
 from clearhead.errors import ClearheadError, Interrupted
-from clearhead.learn.language import LanguageRun, ids_of, kept_aside
+from clearhead.learn.corpus import Texts, kept_aside
+from clearhead.learn.language import LanguageRun
 from clearhead.model.transformer import own_modes
 from clearhead.settings import Language
-from clearhead.tasks.pieces import Pieces
+from clearhead.tasks.pieces import Pieces, ids_of
 from clearhead.text.train import train_tokenizer
 from decoders import tiny_folder
 
@@ -164,7 +165,8 @@ def test_texts_are_kept_aside_by_seed_or_at_their_ends():
     kept, aside = kept_aside(many, seed=1)
     assert sorted(kept + aside) == sorted(many) and len(aside) == 4
     assert kept_aside(many, seed=1) == (kept, aside) != kept_aside(many, seed=2)
-    assert kept_aside(["x" * 90 + "y" * 10], seed=0) == (["x" * 90], ["y" * 10])
+    kept, aside = Texts(["x" * 90 + "y" * 10]).parts(0)
+    assert (kept.texts, aside.texts) == (["x" * 90], ["y" * 10])
 
 
 @pytest.mark.parametrize(

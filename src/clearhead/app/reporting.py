@@ -1,6 +1,5 @@
 """A run's report, from what the run, its log and its evaluation hold."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,12 +10,14 @@ from clearhead.errors import ClearheadError
 from clearhead.explain.mistakes import most_confident_mistakes
 from clearhead.explain.report import Answer, Report, Sample, write_report
 from clearhead.infer.evaluate import Evaluation
-from clearhead.infer.generate import generate
+from clearhead.infer.generate import tokens
 from clearhead.infer.model import Model
+from clearhead.learn.corpus import Chats, Texts
 from clearhead.learn.language import LanguageRun
 from clearhead.learn.place import REPORT, read_log
 from clearhead.learn.run import Run
 from clearhead.model.config import Problem
+from clearhead.settings import Generating
 from clearhead.tasks.baseline import baseline, baseline_name
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.task import Scores
@@ -121,8 +122,7 @@ def report_of_run(run: Run) -> Path:
     return report(run, model, evaluation=evaluation, extras=extras)
 
 
-SAMPLES = 3
-OPENING = 40  # characters of a text that was kept aside, to go on with
+SAMPLES = 3  # how many texts that were kept aside are gone on with
 
 
 def report_of_language(run: LanguageRun) -> Path:
@@ -135,19 +135,19 @@ def report_of_language(run: LanguageRun) -> Path:
     scores = LanguageScores(
         texts=len(run.chosen_by),
         tokens=run.validation.counted,
-        bytes=sum(len(text.encode()) for text in run.chosen_by),
+        bytes=run.chosen_by.bytes,
         **{name: best[f"eval_{name}"] for name in ("loss", "perplexity", "bits_per_byte")},
     )
     trained = sum(line["tokens"] for line in log)
-    config = model.config
+    config, noun = model.config, run.texts.noun
     facts = {
         "Started from": run.settings.base,
         "Family": model.loaded.family.model_type,
         "Parameters": f"{sum(parameter.numel() for parameter in model.loaded.network.parameters()):,}",
         "Blocks, width, heads": f"{config.layers}, {config.width}, {config.heads}",
         "Vocabulary": f"{config.vocab:,}",
-        "Learned from": f"{counted(len(run.texts), 'text')}; {trained:,} tokens seen in {len(log):,} steps",
-        "Chosen by": f"{counted(len(run.chosen_by), 'text')} kept aside, best at step {run.best_step}",
+        "Learned from": f"{counted(len(run.texts), noun)}; {trained:,} tokens seen in {len(log):,} steps",
+        "Chosen by": f"{counted(len(run.chosen_by), noun)} kept aside, best at step {run.best_step}",
     }
     timing = {
         "Training": f"{span(run.seconds)}, validation included",
@@ -160,17 +160,19 @@ def report_of_language(run: LanguageRun) -> Path:
             title=f"{run.out.name}: a language model",
             subtitle=", ".join(run.settings.data),
             metrics=scores,
-            metrics_of=f"{scores.tokens:,} tokens of texts kept aside (the best model was chosen by them)",
+            metrics_of=f"{scores.tokens:,} tokens of {noun}s kept aside (the best model was chosen by them)",
             log=log,
             samples=samples(model, run.chosen_by),
-            samples_source="Beginnings of texts kept aside (bold), and how it goes on, at temperature 0.8.",
+            samples_source=run.chosen_by.opened,
             facts=facts,
             timing=timing,
             machine={name: value for name, value in machine().items() if name != "cache"},
             settings=asdict(run.settings),
             notes=run.notes,
             next_steps=[
-                ("Let it write", f'clearhead generate {run.out} "…" --temperature 0.8'),
+                ("Talk with it", f"clearhead chat {run.out}")
+                if isinstance(run.texts, Chats)
+                else ("Let it write", f'clearhead generate {run.out} "…" --temperature 0.8'),
                 ("Check its promises on this machine", f"clearhead verify {run.out}"),
             ],
         ),
@@ -178,11 +180,13 @@ def report_of_language(run: LanguageRun) -> Path:
     return path
 
 
-def samples(model: Model, texts: Sequence[str]) -> list[Sample]:
-    """How the model goes on with the beginnings of a few texts."""
-    prompts = [text.lstrip()[:OPENING] for text in texts[:SAMPLES]]
-    most = min(200, max(1, (model.limit or 512) - 2 * OPENING))
-    written = [""] * len(prompts)
-    for index, piece in generate(model, prompts, max_new_tokens=most, temperature=0.8):
-        written[index] += piece
-    return [Sample(prompt=prompt, text=text) for prompt, text in zip(prompts, written, strict=True)]
+def samples(model: Model, aside: Texts | Chats) -> list[Sample]:
+    """How the model goes on with the beginnings of a few texts, or answers a few questions."""
+    opened = aside.openings(model.loaded, most=SAMPLES)
+    longest = max(len(ids) for _, ids in opened)
+    most = min(200, max(1, (model.limit or 1024) - longest))
+    ways = Generating(max_new_tokens=most, temperature=0.0 if isinstance(aside, Chats) else 0.8)
+    written = [""] * len(opened)
+    for token in tokens(model, [ids[-(model.limit or len(ids)) :] for _, ids in opened], settings=ways):
+        written[token.text] += token.piece
+    return [Sample(prompt=prompt, text=text) for (prompt, _), text in zip(opened, written, strict=True)]

@@ -13,7 +13,6 @@ from clearhead.app.show import decimal, emit, err, percent, plain, say, span
 from clearhead.data.wording import counted
 from clearhead.learn.course import Course
 from clearhead.learn.run import Run
-from clearhead.model.config import Problem
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_numbers import NumberMetrics
@@ -26,8 +25,8 @@ def training(run: Course) -> None:
     tokens = sum(run.trainer.objective.lengths)
     known = run.resolved()
     texts, aside = known["training_texts"], known["validation_texts"]
-    count = counted(texts, "text")
-    say(f"{count} to learn from ({tokens:,} tokens), {aside:,} to choose by; {learned(run)}")
+    count = counted(texts, run.noun)
+    say(f"{count} to learn from ({tokens:,} tokens), {aside:,} to choose by; {run.made()}")
     for note in run.notes:
         say(f"note: {note}")
     if isinstance(run, Run) and run.settings.freeze:
@@ -58,19 +57,6 @@ def training(run: Course) -> None:
                 bar.console.print(Text(line + brief(progress.metrics) + kept), soft_wrap=True)
             elif quiet and step.number % max(1, steps // 10) == 0:
                 say(f"step {step.number}/{steps}: loss {loss:.3f}, about {span(progress.remaining)} left")
-
-
-def learned(run: Course) -> str:
-    """What the outputs of the model will be."""
-    if not isinstance(run, Run):
-        config = run.model.config
-        weights = sum(parameter.numel() for parameter in run.trainer.network.parameters())
-        context = run.resolved()["context"]
-        return f"{weights:,} parameters, a vocabulary of {config.vocab:,}, {context:,} tokens at a time"
-    if run.task.problem is Problem.REGRESSION:
-        return "each with a number"
-    several = ", any number for a text" if run.task.problem is Problem.MULTI else ""
-    return f"labels: {', '.join(run.labels[:8])}{' …' if len(run.labels) > 8 else ''}{several}"
 
 
 @contextmanager
@@ -107,7 +93,6 @@ def trained(run: Course, report: Path) -> None:
     """Where everything is, and what to do with it."""
     folder = run.out
     say(f"the best model (step {run.best_step}) is in {folder}; how it went: {report}")
-    ask = f'predict {folder} --text "…"' if isinstance(run, Run) else f'generate {folder} "…"'
-    say(f"try it: clearhead {ask}    check it: clearhead verify {folder}")
+    say(f"try it: clearhead {run.ask.format(folder)}    check it: clearhead verify {folder}")
     if plain(False):
         emit({"out": str(folder), "report": str(report), "best_step": run.best_step, "seconds": run.seconds})

@@ -41,5 +41,10 @@ def evaluate_language(
     pieces = Pieces.of(ids_of(model.tokenizer, texts), context=context, stride=scoring.stride)
     if not pieces.spans:
         raise DataError(f"{data} holds no text that a token of could be told from those before; give another")
-    scores = pieces.scores(model.loaded.network, texts=texts, budget=max(asking.batch_tokens, context))
+    scores = pieces.scores(
+        model.loaded.network,
+        texts=len(texts),
+        bytes=sum(len(text.encode()) for text in texts),
+        budget=max(asking.batch_tokens, context),
+    )
     return LanguageEvaluation(scores, context, perf_counter() - begin)

@@ -55,6 +55,8 @@ class Course(ABC):
     task_name: str
     metric: str
     notes: list[str]
+    noun = "text"  # what one example is to people
+    ask: str  # how the model is tried, {} being its folder
 
     def __init__(self, settings: Learning):
         self.settings, self.out = settings, Path(settings.out)
@@ -101,6 +103,10 @@ class Course(ABC):
     @abstractmethod
     def resolved(self) -> dict[str, Any]:
         """What its settings came to, for settings.json."""
+
+    @abstractmethod
+    def made(self) -> str:
+        """What the model will be, in a few words."""
 
     @abstractmethod
     def evaluation(self) -> Any:

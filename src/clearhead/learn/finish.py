@@ -42,7 +42,7 @@ def write_language_card(run: "LanguageRun") -> bool:
     """Write the card of a language model; False as above."""
     name = run.out.resolve().name
     use = (
-        f'clearhead generate {shlex.quote(name)} "…"',
+        f"clearhead {run.ask.format(shlex.quote(name))}",
         f'print("".join(piece for _, piece in ch.generate(ch.load({name!r}), ["…"])))',
     )
     counts = len(run.texts), len(run.chosen_by)

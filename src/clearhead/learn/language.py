@@ -1,7 +1,6 @@
 """A run that trains a language model, from nothing or further."""
 
 import hashlib
-from collections.abc import Sequence
 from typing import Any
 
 from clearhead.checkpoint.catalog import locate
@@ -9,20 +8,17 @@ from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.folder import Loaded, read_folder
 from clearhead.checkpoint.sizes import sizes
 from clearhead.checkpoint.translate import Fields
-from clearhead.data.documents import documents
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.model import Model
+from clearhead.learn.corpus import TENTH, Chats, Texts, read_corpus
 from clearhead.learn.course import Course
 from clearhead.learn.finish import write_language_card
 from clearhead.learn.start import refuse_huge
 from clearhead.model.transformer import new_transformer, own_modes
 from clearhead.settings import Language
 from clearhead.tasks.language import LanguageScores
-from clearhead.tasks.pieces import Pieces, ids_of
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.train import train_tokenizer
-
-TENTH = 10  # documents from which on a tenth of them is kept to choose by; of fewer, the end of each
 
 
 class LanguageRun(Course):
@@ -35,25 +31,35 @@ class LanguageRun(Course):
     @own_modes(learning=True)
     def __init__(self, settings: Language):
         super().__init__(settings)
-        self.notes = []
-        texts = read(settings.data, settings)
-        self.few = len(texts) < TENTH
+        texts = read_corpus(settings.data, settings)
+        self.few = isinstance(texts, Texts) and len(texts) < TENTH
         if settings.validation:
-            chosen_by = read([settings.validation], settings)
+            chosen_by = read_corpus([settings.validation], settings)
+            if type(chosen_by) is not type(texts):
+                raise SettingError(
+                    f"--data holds {texts.noun}s and --validation {chosen_by.noun}s; give two of a kind"
+                )
         else:
-            texts, chosen_by = kept_aside(texts, seed=settings.seed)
-        if not texts or not chosen_by:
-            empty = settings.data if not texts else [settings.validation or "the tenth kept aside"]
+            texts, chosen_by = texts.parts(settings.seed)
+        if not len(texts) or not len(chosen_by):
+            empty = settings.data if not len(texts) else [settings.validation or "the tenth kept aside"]
             raise DataError(f"{', '.join(empty)}: there is no text to learn from; give files that hold some")
-        self.digest, self.texts, self.chosen_by = digest_of_texts(texts, chosen_by), texts, chosen_by
+        self.texts, self.chosen_by = texts, chosen_by
+        self.digest = hashlib.sha256(f"{texts.digest()} {chosen_by.digest()}".encode()).hexdigest()
         loaded = starting_speaker(settings, texts)
         self.context = min(settings.context, Model(loaded).limit or settings.context)
         self.objective, self.validation = (
-            Pieces.of(ids_of(loaded.tokenizer, group), context=self.context, blocks=settings.blocks)
-            for group in (texts, chosen_by)
+            group.pieces(loaded, context=self.context, blocks=settings.blocks) for group in (texts, chosen_by)
         )
         if not self.objective.spans or not self.validation.spans:
-            raise DataError("the texts are too short: there is no token that follows another")
+            raise DataError(
+                f"the {texts.noun}s are too short: there is no token that follows another"
+                if isinstance(texts, Texts)
+                else f"no answer lies within the first {self.context} tokens; give a larger --context"
+            )
+        self.noun = texts.noun
+        self.ask = 'generate {} "…"' if isinstance(texts, Texts) else "chat {}"
+        self.notes = [*texts.notes, *chosen_by.notes]
         self.ready(loaded, self.objective)
 
     def data(self) -> str:
@@ -66,15 +72,23 @@ class LanguageRun(Course):
             "training_texts": len(self.texts),
             "validation_texts": len(self.chosen_by),
             "training_tokens": sum(self.objective.lengths),
+            "learned_tokens": self.objective.counted,
             "validation_tokens": self.validation.counted,
             "context": self.context,
             "vocab": self.model.config.vocab,
         }
 
+    def made(self) -> str:
+        """How large it is, and how far it sees."""
+        weights = sum(parameter.numel() for parameter in self.trainer.network.parameters())
+        vocab = self.model.config.vocab
+        return f"{weights:,} parameters, a vocabulary of {vocab:,}, {self.context:,} tokens at a time"
+
     def evaluation(self) -> LanguageScores:
         """How well it knows the texts that were kept aside."""
         network, budget = self.model.loaded.network, max(4096, self.settings.batch_tokens)
-        return self.validation.scores(network, texts=self.chosen_by, budget=budget)
+        aside = self.chosen_by
+        return self.validation.scores(network, texts=len(aside), bytes=aside.bytes, budget=budget)
 
     def value_of(self, metrics: LanguageScores) -> float:
         """The lower the loss, the better."""
@@ -96,41 +110,7 @@ class LanguageRun(Course):
         return 1e-3 if self.settings.base == "new" else 5e-5
 
 
-def read(paths: Sequence[str], settings: Language) -> list[str]:
-    """The documents of files."""
-    whole = settings.documents == "file"
-    found = documents(paths, whole=whole, text_column=settings.text_column, format=settings.format)
-    return list(found)
-
-
-def kept_aside(texts: Sequence[str], *, seed: int) -> tuple[list[str], list[str]]:
-    """Documents to learn from and to choose by: a tenth by seed or, of few, the last tenth of each."""
-    if len(texts) >= TENTH:
-        ranks = sorted(
-            range(len(texts)), key=lambda place: hashlib.sha256(f"{seed} {place}".encode()).digest()
-        )
-        aside = set(ranks[: len(texts) // TENTH])
-        return (
-            [text for place, text in enumerate(texts) if place not in aside],
-            [text for place, text in enumerate(texts) if place in aside],
-        )
-    ends = [len(text) - len(text) // TENTH for text in texts]
-    pairs = list(zip(texts, ends, strict=True))
-    return [text[:end] for text, end in pairs], [text[end:] for text, end in pairs if text[end:].strip()]
-
-
-def digest_of_texts(*groups: Sequence[str]) -> str:
-    """SHA-256 of texts in order."""
-    digest = hashlib.sha256()
-    for group in groups:
-        for text in group:
-            raw = text.encode()
-            digest.update(f"{len(raw)} ".encode() + raw)
-        digest.update(b"|")
-    return digest.hexdigest()
-
-
-def starting_speaker(settings: Language, texts: Sequence[str]) -> Loaded:
+def starting_speaker(settings: Language, texts: Texts | Chats) -> Loaded:
     """The model before its first step."""
     if settings.base != "new":
         loaded = read_folder(locate(settings.base), settings)
@@ -139,8 +119,10 @@ def starting_speaker(settings: Language, texts: Sequence[str]) -> Loaded:
                 f"--from {settings.base} has no language head, so it cannot learn what comes next"
             )
         return loaded
+    if isinstance(texts, Chats):
+        raise SettingError("conversations are learned by a model with a chat template: give --from one")
     if settings.tokenizer is None:
-        tokenizer = train_tokenizer(texts, vocab=settings.vocab, kind=settings.pieces, closed=False)
+        tokenizer = train_tokenizer(texts.texts, vocab=settings.vocab, kind=settings.pieces, closed=False)
     else:
         tokenizer = Tokenizer.read(locate(settings.tokenizer))
     end = tokenizer.roles.get("eos_token")

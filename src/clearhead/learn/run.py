@@ -12,6 +12,7 @@ from clearhead.learn.labelled import Labelled
 from clearhead.learn.language import LanguageRun
 from clearhead.learn.start import starting_model, usual_rate
 from clearhead.learn.texts import measure_of, read_texts
+from clearhead.model.config import Problem
 from clearhead.model.transformer import own_modes
 from clearhead.settings import Asking, Language, Training, made
 from clearhead.tasks.examples import encode_rows
@@ -33,6 +34,7 @@ class Run(Course):
     """Learns from labelled texts."""
 
     settings: Training
+    ask = 'predict {} --text "…"'
 
     @own_modes(learning=True)
     def __init__(self, settings: Training):
@@ -64,6 +66,13 @@ class Run(Course):
             "labels": list(self.labels),
             "problem": str(self.task.problem),
         }
+
+    def made(self) -> str:
+        """What its outputs will be."""
+        if self.task.problem is Problem.REGRESSION:
+            return "each with a number"
+        several = ", any number for a text" if self.task.problem is Problem.MULTI else ""
+        return f"labels: {', '.join(self.labels[:8])}{' …' if len(self.labels) > 8 else ''}{several}"
 
     def evaluation(self) -> Scores:
         """The metrics on the validation texts."""

@@ -51,7 +51,8 @@ class NextToken(torch.autograd.Function):
         x, weight, targets = given
         rows = max(1, CHUNK // weight.shape[0])
         total = torch.zeros((), dtype=torch.float64)
-        for_x, for_weight = torch.empty_like(x), torch.zeros_like(weight)
+        # A matrix that stays as it is needs no gradient, which is a third of the work.
+        for_x, for_weight = torch.empty_like(x), torch.zeros_like(weight) if weight.requires_grad else None
         for start in range(0, len(x), rows):
             part, right = x[start : start + rows], targets[start : start + rows]
             logits = functional.linear(part, weight)
@@ -64,7 +65,8 @@ class NextToken(torch.autograd.Function):
             total += ((sums.log().squeeze(1) - hit) * asked).double().sum()
             logits.div_(sums).scatter_add_(1, at, torch.full_like(sums, -1.0)).mul_(asked[:, None])
             torch.mm(logits, weight, out=for_x[start : start + rows])
-            for_weight.addmm_(logits.T, part)
+            if for_weight is not None:
+                for_weight.addmm_(logits.T, part)
         ctx.save_for_backward(for_x, for_weight)
         return total.to(x.dtype)
 
@@ -72,7 +74,7 @@ class NextToken(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """What forward made, times the gradient of the sum."""
         for_x, for_weight = ctx.saved_tensors
-        return for_x * gradients[0], for_weight * gradients[0], None
+        return for_x * gradients[0], None if for_weight is None else for_weight * gradients[0], None
 
 
 def next_token_loss(
@@ -80,6 +82,8 @@ def next_token_loss(
 ) -> Float[Tensor, ""]:
     """The sum over rows of −log p(target) (Bengio et al. 2003, equation 1 without its mean); rows whose
     target is `IGNORED` do not count. Memory does not grow with rows times vocabulary."""
+    if 2 * int((asked := targets != IGNORED).sum()) < len(targets):  # as of answers after long questions
+        x, targets = x[asked], targets[asked]
     if torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad):
         found: Tensor = NextToken.apply(x, weight, targets)
         return found

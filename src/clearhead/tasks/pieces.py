@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
+from itertools import accumulate, pairwise
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from clearhead.model.kernels import Context
@@ -13,6 +14,7 @@ from clearhead.model.layout import pack, within_budget
 from clearhead.model.linear import Dropout
 from clearhead.model.transformer import Transformer, own_modes
 from clearhead.tasks.language import IGNORED, LanguageScores, next_token_loss
+from clearhead.text.chat import Lesson
 from clearhead.text.tokenizer import Tokenizer
 
 Ids = Int[Tensor, " tokens"]
@@ -22,11 +24,12 @@ Ids = Int[Tensor, " tokens"]
 class Pieces:
     """All ids, one document after another, and where each piece begins and ends in them: a piece is what is
     read, and what follows each of its tokens is the id one further on. `first` says from which place on these
-    count; before it a piece is only read."""
+    count; before it a piece is only read. Where `learned` is there, only the ids that it marks count."""
 
     ids: Ids
     spans: Sequence[tuple[int, int]]
     first: Sequence[int]
+    learned: Bool[Tensor, " tokens"] | None = None
 
     @classmethod
     def of(
@@ -57,14 +60,34 @@ class Pieces:
                 known = max(known, end)
         return cls(torch.tensor(ids, dtype=torch.int32), spans, first)
 
+    @classmethod
+    def of_lessons(cls, lessons: Sequence[Lesson], *, context: int) -> "Pieces":
+        """Conversations, each cut to its first `context` tokens; one whose answers all lie beyond is no
+        piece."""
+        kept = [(lesson.ids[: context + 1], lesson.learned[: context + 1]) for lesson in lessons]
+        kept = [(ids, learned) for ids, learned in kept if any(learned[1:])]
+        ends = list(accumulate(len(ids) for ids, _ in kept))
+        spans = [(end - len(ids), end - 1) for (ids, _), end in zip(kept, ends, strict=True)]
+        ids = torch.tensor([id for ids, _ in kept for id in ids], dtype=torch.int32)
+        learned = torch.tensor([one for _, learned in kept for one in learned], dtype=torch.bool)
+        return cls(ids, spans, [start for start, _ in spans], learned)
+
     @property
     def lengths(self) -> list[int]:
         """Tokens read, of each piece."""
         return [stop - start for start, stop in self.spans]
 
+    @cached_property
+    def counts(self) -> list[int]:
+        """How many tokens count, of each piece."""
+        pairs = zip(self.spans, self.first, strict=True)
+        if self.learned is None:
+            return [stop - first for (_, stop), first in pairs]
+        return [int(self.learned[first + 1 : stop + 1].sum()) for (_, stop), first in pairs]
+
     def size(self, members: Sequence[int]) -> float:
         """How many tokens count."""
-        return float(sum(self.spans[index][1] - self.first[index] for index in members))
+        return float(sum(self.counts[index] for index in members))
 
     @property
     def counted(self) -> int:
@@ -78,7 +101,10 @@ class Pieces:
         targets = torch.full((len(stream),), IGNORED)
         for index, rows in zip(members, batch.layout.slices, strict=True):
             (start, stop), first = self.spans[index], self.first[index]
-            targets[rows.start + first - start : rows.stop] = self.ids[first + 1 : stop + 1].long()
+            right = self.ids[first + 1 : stop + 1].long()
+            if self.learned is not None:
+                right = right.where(self.learned[first + 1 : stop + 1], IGNORED)
+            targets[rows.start + first - start : rows.stop] = right
         return next_token_loss(stream, network.next_weight, targets=targets)
 
     @own_modes()
@@ -87,14 +113,10 @@ class Pieces:
         batches = within_budget(self.lengths, budget)
         return sum(float(self.loss(network, members, drop=None)) for members in batches)
 
-    def scores(self, network: Transformer, *, texts: Sequence[str], budget: int) -> LanguageScores:
-        """How well a model knows these documents, whose texts are given for their bytes."""
-        return LanguageScores.of(
-            self.nats(network, budget=budget),
-            texts=len(texts),
-            tokens=self.counted,
-            bytes=sum(len(text.encode()) for text in texts),
-        )
+    def scores(self, network: Transformer, *, texts: int, bytes: int, budget: int) -> LanguageScores:
+        """How well a model knows these documents: so many, of so many bytes of text."""
+        nats = self.nats(network, budget=budget)
+        return LanguageScores.of(nats, texts=texts, tokens=self.counted, bytes=bytes)
 
 
 def ids_of(tokenizer: Tokenizer, texts: Iterable[str]) -> Iterator[list[int]]:

@@ -6,7 +6,8 @@ is: `<|im_end|>` typed by a person gives the ids of its characters.
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, pairwise
 from typing import Any
@@ -128,6 +129,48 @@ def conversation(tokenizer: Tokenizer, messages: Messages, *, reply: bool = True
     for control, piece in zip(found, tokenizer.plain(pieces[1:], begins=False), strict=True):
         ids += [numbers[control.group()], *piece]
     return ids
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """The ids of a conversation, and which of them are learned: its answers, each to the end of it."""
+
+    ids: list[int]
+    learned: list[bool]
+
+
+def lessons(tokenizer: Tokenizer, messages: Messages, *, ends: Container[int]) -> list[Lesson]:
+    """What is learned from a conversation: each answer after what the model is asked with, up to the first of
+    the ids that end an answer, that id included.
+
+    It is one lesson where each answer follows on all before; several where the template writes what is past
+    in another way (some leave out the thoughts of earlier answers). Raises `DataError` for a conversation
+    without an answer, or whose answers the template does not write where it asks for them.
+    """
+    check_messages(messages)
+    found: list[Lesson] = []
+    for place, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        if not place:
+            raise DataError("message 0 is an answer to nothing; begin with what is asked")
+        asked, whole = messages[:place], messages[: place + 1]
+        if not rendered(tokenizer, whole, reply=False).startswith(rendered(tokenizer, asked)):
+            raise DataError(f"the chat template does not write message {place} where it asks for an answer")
+        before, ids = conversation(tokenizer, asked), conversation(tokenizer, whole, reply=False)
+        start = next((n for n, pair in enumerate(zip(before, ids, strict=False)) if len(set(pair)) > 1), 0)
+        start = start or len(before)  # a token may hold the last of the question and the first of the answer
+        stop = next((n + 1 for n in range(start, len(ids)) if ids[n] in ends), len(ids))
+        learned = [start <= n < stop for n in range(len(ids))]
+        past = len(found[-1].ids) if found else 0
+        while past and not found[-1].learned[past - 1]:
+            past -= 1
+        if past and past <= start and found[-1].ids[:past] == ids[:past]:
+            learned[:past] = found.pop().learned[:past]
+        found.append(Lesson(ids, learned))
+    if not found:
+        raise DataError("the conversation holds no answer (role assistant), so there is nothing to learn")
+    return found
 
 
 def told_apart(
