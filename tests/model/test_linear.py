@@ -13,7 +13,15 @@ from torch.nn import functional
 
 from clearhead.model import linear
 from clearhead.model.config import Activation
-from clearhead.model.linear import ONEDNN, Linear, activation_for, packed_of, prepack
+from clearhead.model.linear import (
+    ONEDNN,
+    Linear,
+    activation_for,
+    forget_changed,
+    laid_out,
+    packed_of,
+    prepack,
+)
 
 sizes = st.integers(1, 200)
 activations = st.sampled_from([None, *Activation])
@@ -154,6 +162,8 @@ def test_weights_laid_out_for_few_rows_change_no_bit_and_one_row_is_as_any(outpu
     with torch.no_grad():
         right = layer(x)
         prepack([layer.weight])
+        assert packed_of(layer.weight) is layer.weight
+    with torch.no_grad(), laid_out():
         assert packed_of(layer.weight) is not layer.weight
         for rows in (1, 2, 3, 5, 8, 15, 16, 17, 33, 64, 70):
             for start in (0, 1, 70 - rows):
@@ -163,7 +173,7 @@ def test_weights_laid_out_for_few_rows_change_no_bit_and_one_row_is_as_any(outpu
 @pytest.mark.skipif(not ONEDNN, reason="torch without oneDNN has nothing to lay out")
 def test_a_weight_that_has_changed_is_not_taken_for_what_it_was():
     layer, x = Linear(24, 16), torch.randn(3, 24)
-    with torch.no_grad():
+    with torch.no_grad(), laid_out():
         prepack([layer.weight])
         layer.weight.mul_(2)
         right = torch.nn.functional.linear(x, layer.weight, layer.bias)
@@ -175,6 +185,32 @@ def test_a_weight_that_has_changed_is_not_taken_for_what_it_was():
     torch.testing.assert_close(copied(x.double()).float(), layer(x))
     layer(x).sum().backward()
     assert layer.weight.grad is not None
+
+
+@pytest.mark.skipif(not ONEDNN, reason="torch without oneDNN has nothing to lay out")
+@pytest.mark.parametrize("shape", [(16, 24), (15, 23)])
+def test_a_change_that_no_version_tells_of_is_seen(shape):
+    """torch's fused optimisers and `.data` change a tensor and leave its version."""
+    layer, x = Linear(shape[1], shape[0]), torch.randn(3, shape[1])
+
+    def by_optimizer():
+        layer(x).square().sum().backward()
+        torch.optim.AdamW(layer.parameters(), lr=0.1, fused=True).step()
+
+    def by_data():
+        layer.weight.data[2, 1] += 1e-6
+
+    for change in (by_optimizer, by_data):
+        version = layer.weight._version
+        with torch.no_grad():
+            prepack([layer.weight])
+        assert not forget_changed([layer.weight])
+        change()
+        assert layer.weight._version == version
+        assert forget_changed([layer.weight]) and not forget_changed([layer.weight])
+        with torch.no_grad(), laid_out():
+            right = torch.nn.functional.linear(x, layer.weight, layer.bias)
+            torch.testing.assert_close(layer(x), right)
 
 
 def test_weights_made_in_inference_mode_are_taken_as_they_are():

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from cyclopts import App, CycloptsError, Parameter, convert
 
 from clearhead import __version__
-from clearhead.app import speaking, verbs
+from clearhead.app import merging, speaking, verbs
 from clearhead.data.wording import visible
 from clearhead.errors import ClearheadError, Interrupted, SettingError
 
@@ -59,8 +59,8 @@ tokenizer = App(name="tokenizer", help="Learn a vocabulary from files of texts."
 tokenizer.command(verbs.tokenizer_train, name="train")
 app.command(tokenizer)
 VERBS: tuple[Callable[..., int], ...] = (
-    verbs.evaluate, verbs.predict, speaking.generate, speaking.chat, verbs.verify, verbs.get, verbs.info,
-    verbs.env, verbs.demo,
+    verbs.evaluate, verbs.predict, speaking.generate, speaking.chat, verbs.verify, merging.merge, verbs.get,
+    verbs.info, verbs.env, verbs.demo,
 )  # fmt: skip
 for verb in VERBS:
     app.command(verb)

@@ -18,11 +18,14 @@ Shape = list[int]
 @dataclass(frozen=True)
 class Form:
     """How published tensors and one of ours become each other: the shapes of the published ones, from the
-    shape of ours; the way in; the way back."""
+    shape of ours; the way in; the way back. `flipped`: stored as [inputs, outputs]; `shuffled`: in another
+    order of rows."""
 
     shapes: Callable[[Shape, Config], list[Shape]]
     into: Callable[[list[Tensor], Config], Tensor]
     back: Callable[[Tensor, Config], list[Tensor]]
+    flipped: bool = False
+    shuffled: bool = False
 
 
 def swapped(tensor: Tensor, first: int, *, second: int) -> Tensor:
@@ -45,11 +48,13 @@ TRANSPOSED = Form(
     lambda shape, _: [shape[::-1]],
     lambda parts, _: parts[0].t().contiguous(),
     lambda tensor, _: [tensor.t()],
+    flipped=True,
 )
 BY_HEAD = Form(
     lambda shape, _: [shape],
     lambda parts, config: swapped(parts[0], config.heads, second=3),
     lambda tensor, config: [swapped(tensor, 3, second=config.heads)],
+    shuffled=True,
 )
 
 

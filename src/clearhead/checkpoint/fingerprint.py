@@ -102,8 +102,11 @@ def of_model(
     }
 
 
-def read(folder: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The fingerprint of a folder whose files are those it speaks of; None where there is none to hold it to.
+def read(
+    folder: Path, config: Mapping[str, Any], *, meant: Mapping[str, str] = MEANT
+) -> dict[str, Any] | None:
+    """The fingerprint of a folder whose files are those it speaks of, `meant` among them; None where there is
+    none to hold it to.
 
     Raises `FolderError` naming the files that have changed, before anything is made of their content.
     """
@@ -120,7 +123,7 @@ def read(folder: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
     said = read_json(path)
     files = said.get("files")
     lists = all(isinstance(said.get(name), list) for name in ("labels", "text_ids", "ids", "segments"))
-    if not isinstance(files, dict) or not files.keys() >= MEANT.keys() or said.keys() != FIELDS or not lists:
+    if not isinstance(files, dict) or not files.keys() >= meant.keys() or said.keys() != FIELDS or not lists:
         raise FolderError(
             f"{path} is broken: it does not hold what a fingerprint holds; save the folder again"
         )
@@ -132,7 +135,7 @@ def read(folder: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
     if changed:
         table = config.get("id2label")
         labels = list(table.values()) if isinstance(table, dict) else []
-        named = [f"{name} ({MEANT[name]})" if name in MEANT else name for name in changed]
+        named = [f"{name} ({meant[name]})" if name in meant else name for name in changed]
         moved = [f"the labels were {', '.join(map(str, said['labels']))}"] if labels != said["labels"] else []
         raise _another(path, ["; ".join([f"changed since: {', '.join(named)}", *moved])])
     return said

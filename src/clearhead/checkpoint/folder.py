@@ -35,7 +35,7 @@ from clearhead.settings import Opening
 from clearhead.text.tokenizer import Tokenizer
 
 ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token")
-CONFIG, GENERATION = "config.json", "generation_config.json"
+CONFIG, GENERATION, ADAPTER = "config.json", "generation_config.json", "adapter_config.json"
 OPENING = Opening()
 TRIES = 20  # of reading a folder which others write to
 KINDS = (".json", ".safetensors", ".txt", ".jinja", ".bin")  # of files that a model is read from
@@ -64,6 +64,7 @@ class Loaded:
     problem: Problem = Problem.SINGLE
     new_head: Head = field(default=Head(labels=0))  # what a body gets to be trained with, labels still open
     ends: tuple[int, ...] = ()  # the ids that end an answer of a language model
+    adapters: tuple[Any, ...] = ()  # what was put on the network's layers (adapter.Adapted)
 
 
 def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
@@ -74,6 +75,11 @@ def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
     folder = Path(folder)
     if not folder.is_dir():
         raise FolderError(f"{folder} is not a folder; give a model folder, or a name from `clearhead get`")
+    if (folder / ADAPTER).is_file() and not (folder / CONFIG).is_file():
+        raise FolderError(
+            f"{folder} holds an adapter and no model; make one of it and its base: clearhead merge {folder} "
+            "--out FOLDER"
+        )
     for _ in range(TRIES):
         finish_move(folder)
         before = state_of(folder)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clearhead.errors import SettingError
 from clearhead.infer.choosing import ruled
-from clearhead.infer.generate import check_prompts, refuse_foreign, refuse_silent, refuse_unusable, step
+from clearhead.infer.generate import check_prompts, refuse_foreign, refuse_unusable, speaker, step
 from clearhead.infer.model import Model
 from clearhead.model.cache import Cache
 from clearhead.model.transformer import own_modes
@@ -39,7 +39,7 @@ def beam_search(
     prompt that is empty or fills the positions.
     """
     network = model.loaded.network
-    refuse_silent(model)
+    speaker(model)
     if settings.beams > network.config.vocab:
         raise SettingError(f"--beams {settings.beams} is more than the vocabulary of {network.config.vocab}")
     refuse_foreign(network, [settings])

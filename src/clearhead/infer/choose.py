@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from clearhead.errors import SettingError
-from clearhead.infer.generate import check_prompts, refuse_silent, step
+from clearhead.infer.generate import check_prompts, speaker, step
 from clearhead.infer.model import Model, check_texts
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
@@ -32,7 +32,7 @@ def choose(model: Model, prompt: Sequence[int], *, options: Sequence[str]) -> li
     The prompt is computed once; each answer's ids are those of its own string, so begin it with the space
     that would stand there. Raises `SettingError` for no or empty options, or one that is there twice.
     """
-    refuse_silent(model)
+    speaker(model)
     check_texts(options)
     if len(set(options)) < len(options) or not options:
         raise SettingError("give at least one answer to choose from, and none twice")

@@ -19,7 +19,7 @@ from clearhead.infer.model import Model, asked, check_texts
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
-from clearhead.model.linear import STEADY, Linear, packed_of, prepack
+from clearhead.model.linear import STEADY, Linear, forget_changed, laid_out, packed_of, prepack
 from clearhead.model.transformer import Transformer, own_modes
 from clearhead.settings import Generating, made
 from clearhead.text.stream import Stream
@@ -79,8 +79,7 @@ def tokens(
     Raises `SettingError` for a model without a language head, `DataError` for a prompt that is empty or fills
     the model's positions.
     """
-    refuse_silent(model)
-    network = model.loaded.network
+    network = speaker(model)
     check_prompts(prompts, network)
     each = [settings] * len(prompts) if isinstance(settings, Generating) else list(settings)
     if len(each) != len(prompts):
@@ -126,10 +125,27 @@ def follow_up(ids: Sequence[int], *, most: int) -> list[int]:
     return []
 
 
-def refuse_silent(model: Model) -> None:
-    """Refuse a model that cannot say what comes next."""
+def speaker(model: Model) -> Transformer:
+    """The network of a model that can say what comes next; of its weights, nothing is laid out that they are
+    no more."""
     if not model.config.language_head:
         raise SettingError(f"{model.name} has no language head, so it cannot generate")
+    network, adapted = model.loaded.network, bool(model.loaded.adapters)
+    layers = [part for part in network.modules() if isinstance(part, Linear)]
+    for adapter in (layer.adapter for layer in layers if layer.adapter):
+        adapter.kept = None
+    if forget_changed([*(layer.weight for layer in layers), network.next_weight]) or adapted:
+        network.steps = 0
+    return network
+
+
+def lay_out(network: Transformer) -> None:
+    """Lay out all matrices that a step multiplies by."""
+    layers = [part for part in network.modules() if isinstance(part, Linear)]
+    for adapter in (layer.adapter for layer in layers if layer.adapter):
+        adapter.kept = adapter.factors()
+    factors = [factor for layer in layers if layer.adapter for factor in layer.adapter.kept or ()]
+    prepack([*(layer.weight for layer in layers), *factors, network.next_weight])
 
 
 def refuse_foreign(network: Transformer, settings: Sequence[Generating]) -> None:
@@ -188,16 +204,16 @@ def step(network: Transformer, cache: Cache, *, pieces: list[list[int]], wanted:
     """The pieces into the cache; of each the logits after its last `wanted` tokens, `[wanted, vocab]`."""
     network.steps += 1
     if network.steps == MANY:
-        layers = (part.weight for part in network.modules() if isinstance(part, Linear))
-        prepack([*layers, network.next_weight])
+        lay_out(network)
     weight = network.next_weight
-    multiple = STEADY if packed_of(weight) is weight else 1  # laid out, one row has the bits of any
-    batch = pack(pieces, past=cache.lengths, multiple=multiple)
-    stream = network(batch, Context.of(batch.layout, cache=cache))
-    ends = [(span.stop, count) for span, count in zip(batch.layout.slices, wanted, strict=True)]
-    places = torch.tensor([place for stop, count in ends for place in range(stop - count, stop)])
-    rows = torch.nn.functional.pad(stream[places], (0, 0, 0, -len(places) % multiple))
-    return list(network.next_logits(rows)[: len(places)].float().split(wanted))
+    with laid_out():
+        multiple = STEADY if packed_of(weight) is weight else 1  # laid out, one row has the bits of any
+        batch = pack(pieces, past=cache.lengths, multiple=multiple)
+        stream = network(batch, Context.of(batch.layout, cache=cache))
+        ends = [(span.stop, count) for span, count in zip(batch.layout.slices, wanted, strict=True)]
+        places = torch.tensor([place for stop, count in ends for place in range(stop - count, stop)])
+        rows = torch.nn.functional.pad(stream[places], (0, 0, 0, -len(places) % multiple))
+        return list(network.next_logits(rows)[: len(places)].float().split(wanted))
 
 
 def advance(model: Model, lane: Lane, *, logits: Tensor) -> list[Token]:

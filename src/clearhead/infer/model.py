@@ -9,8 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from clearhead.checkpoint.adapter import bare, merged
+from clearhead.checkpoint.adapter_files import open_model
 from clearhead.checkpoint.catalog import a_path, locate
-from clearhead.checkpoint.folder import GENERATION, OLD, Loaded, holds_model, read_folder, write_folder
+from clearhead.checkpoint.folder import GENERATION, OLD, Loaded, holds_model, write_folder
 from clearhead.checkpoint.lock import LOG, SETTINGS, check_free
 from clearhead.errors import DataError, SettingError
 from clearhead.model.config import Config, Pooling
@@ -26,11 +28,13 @@ from clearhead.text.tokenizer import Encoding, Text, Tokenizer
 def load(model: str | Path, **options: Any) -> "Model":
     """Load a model from a folder, or by a name that `clearhead get` has fetched.
 
-    Options: `allow_bin`, `fingerprint` and `dtype`, as in `clearhead predict --help`. What is promised, is
-    promised of float32.
+    Options: `allow_bin`, `fingerprint`, `dtype` and `adapter`, as in `clearhead predict --help`. What is
+    promised, is promised of float32.
     """
+    if isinstance(options.get("adapter"), str | Path):
+        options["adapter"] = [options["adapter"]]
     loading: Loading = made(Loading, options)
-    loaded = read_folder(locate(model), loading)
+    loaded = open_model(locate(model), loading)
     loaded.network.to(getattr(torch, loading.dtype))
     return Model(loaded)
 
@@ -131,15 +135,24 @@ class Model:
             found[members] = pool(stream, batch.layout, pooling=how).float()
         return found
 
+    def merged(self) -> "Model":
+        """The same model with its adapters' changes added to the weights: one like any other. This one and
+        its base stay as they are."""
+        return Model(merged(self.loaded))
+
+    def without_adapters(self) -> "Model":
+        """The base alone, to the bit what it was."""
+        return Model(bare(self.loaded))
+
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write the model folder: a new or an empty one or, with `overwrite`, one that holds a model, whose
-        files are replaced as one. Raises `SettingError` where something would be lost."""
+        """Write the model folder, adapters merged: a new or an empty one or, with `overwrite`, one that holds
+        a model, whose files are replaced as one. Raises `SettingError` where something would be lost."""
         place = a_path(folder, "the folder to save to:")
         if not isinstance(overwrite, bool):
             raise SettingError(f"overwrite={overwrite!r} is not True or False")
         try:
             replaced = check_replaced(place, overwrite=overwrite)
-            write_folder(place, self.loaded, instead=(*OLD, GENERATION) if replaced else ())
+            write_folder(place, merged(self.loaded), instead=(*OLD, GENERATION) if replaced else ())
         except OSError as error:
             raise SettingError(
                 f"{place} cannot be written ({error.strerror or error}); give a folder that can be"

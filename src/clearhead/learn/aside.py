@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+from clearhead.checkpoint.adapter_files import MEANT as ADAPTER_FILES
 from clearhead.checkpoint.card import CARD, is_ours
 from clearhead.checkpoint.files import PART, moved_into_place, remove, settle
 from clearhead.checkpoint.fingerprint import FINGERPRINT, MEANT
@@ -11,7 +12,7 @@ from clearhead.learn.place import LOG, REPORT, SETTINGS
 from clearhead.learn.state import states
 
 BEFORE = ".run-before"
-MODEL = (*MEANT, "tokenizer_config.json", GENERATION, FINGERPRINT)
+MODEL = (*MEANT, *ADAPTER_FILES, "tokenizer_config.json", GENERATION, FINGERPRINT)
 
 
 def set_aside(folder: Path) -> None:

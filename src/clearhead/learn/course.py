@@ -239,9 +239,13 @@ class Course(ABC):
         better = self.best is None or score > self.best
         if better:
             self.best, self.best_step = score, step.number
-            write_folder(self.out, self.model.loaded)
+            self.keep()
             forget(self.out)  # the run before, which has been replaced by now
         return metrics, better
+
+    def keep(self) -> None:
+        """Write the model as it stands, in place of the one before."""
+        write_folder(self.out, self.model.loaded)
 
     def log(self, step: Step, metrics: Any) -> None:
         """Append a line to metrics.jsonl."""

@@ -3,6 +3,8 @@
 import hashlib
 from typing import Any
 
+from clearhead.checkpoint.adapter import Adapted, new_adapter
+from clearhead.checkpoint.adapter_files import write_adapter
 from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.folder import Loaded, read_folder
@@ -47,6 +49,15 @@ class LanguageRun(Course):
         self.texts, self.chosen_by = texts, chosen_by
         self.digest = hashlib.sha256(f"{texts.digest()} {chosen_by.digest()}".encode()).hexdigest()
         loaded = starting_speaker(settings, texts)
+        if settings.lora is not None:
+            facts = Adapted(
+                rank=settings.lora,
+                alpha=2.0 * settings.lora if settings.lora_alpha is None else settings.lora_alpha,
+                dropout=settings.lora_dropout,
+                targets=tuple(settings.lora_targets or ()),
+                base=settings.base,
+            )
+            loaded = new_adapter(loaded, facts, seed=settings.seed)
         self.context = min(settings.context, Model(loaded).limit or settings.context)
         self.objective, self.validation = (
             group.pieces(loaded, context=self.context, blocks=settings.blocks) for group in (texts, chosen_by)
@@ -80,8 +91,12 @@ class LanguageRun(Course):
 
     def made(self) -> str:
         """How large it is, and how far it sees."""
-        weights = sum(parameter.numel() for parameter in self.trainer.network.parameters())
+        parameters = [*self.trainer.network.parameters()]
+        weights = sum(parameter.numel() for parameter in parameters)
         vocab = self.model.config.vocab
+        if self.settings.lora is not None:
+            learned = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
+            return f"an adapter of {learned:,} parameters on {weights - learned:,} that stay as they are"
         return f"{weights:,} parameters, a vocabulary of {vocab:,}, {self.context:,} tokens at a time"
 
     def evaluation(self) -> LanguageScores:
@@ -103,10 +118,19 @@ class LanguageRun(Course):
         """Write the model card."""
         return write_language_card(self)
 
+    def keep(self) -> None:
+        """Write the model or, where that is all that learns, its adapter."""
+        if self.settings.lora is not None:
+            write_adapter(self.out, self.model.loaded)
+        else:
+            super().keep()
+
     def usual_rate(self) -> float:
-        """A new model learns at 1e-3; one that knows much, at a twentieth."""
+        """A new model learns at 1e-3; one that knows much, at a twentieth; an adapter on it, at a half."""
         if self.settings.learning_rate is not None:
             return self.settings.learning_rate
+        if self.settings.lora is not None:
+            return 5e-4
         return 1e-3 if self.settings.base == "new" else 5e-5
 
 

@@ -43,7 +43,7 @@ class Attention(nn.Module):
 
     def forward(self, x: Float[Tensor, "tokens width"], context: Context) -> Float[Tensor, "tokens width"]:
         """Let each token gather from the tokens of its own text."""
-        parts = self.qkv(x).split(self.qkv.parts, dim=-1)
+        parts = self.qkv(x, context.drop).split(self.qkv.parts, dim=-1)
         queries, keys, values = (part.unflatten(-1, (-1, self.head_width)) for part in parts)
         if self.query_norm and self.key_norm:
             queries, keys = self.query_norm(queries), self.key_norm(keys)
@@ -60,7 +60,7 @@ class Attention(nn.Module):
             drop=context.dropping(self.dropout),
             spans=context.spans(self.layer, keys=keys, values=values),
         )
-        return self.output(mixed.flatten(1))
+        return self.output(mixed.flatten(1), context.drop)
 
 
 def base_of(positions: Positions, *, local: bool) -> float | None:

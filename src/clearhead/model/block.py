@@ -46,12 +46,12 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tokens, context: Context) -> Tokens:
         """Change each token by itself."""
-        x = self.expand(x)
+        x = self.expand(x, context.drop)
         if self.gated:
             x, gate = x.chunk(2, dim=-1)
             x = self.activation(x) * gate
         # A rate that is put in place of the architecture's adds no place to drop at.
-        return self.contract(context.dropped(x, self.dropout) if self.dropout else x)
+        return self.contract(context.dropped(x, self.dropout) if self.dropout else x, context.drop)
 
 
 class Block(nn.Module):

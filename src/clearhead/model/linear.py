@@ -6,8 +6,10 @@ it is torch's.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import local
 from typing import Any
 
 import torch
@@ -64,10 +66,21 @@ class GeluTanh(nn.Module):
 ACTIVATED = {kind: activation_for(kind) for kind in Activation}
 
 
-# Weights laid out for products with few rows: the same bits, in less time (decision 10). With the
-# version of the weight that they were made of; what has changed since is not used.
+# Weights laid out for products with few rows: the same bits, in less time (decision 10), with what tells
+# whether the weight is still what it was. They are used within `laid_out` alone.
 PACKED = WeakTensorKeyDictionary()
 PACKED_ROWS, SHARE = 16, 4
+WITHIN = local()
+
+
+@contextmanager
+def laid_out() -> Iterator[None]:
+    """Products in this thread take the copies of weights that were laid out for few rows."""
+    WITHIN.on = True
+    try:
+        yield
+    finally:
+        WITHIN.on = False
 
 
 def prepack(weights: Iterable[Tensor]) -> None:
@@ -79,15 +92,30 @@ def prepack(weights: Iterable[Tensor]) -> None:
     if SHARE * 4 * sum(map(Tensor.numel, ready)) > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
         return
     for weight in ready:
-        if packed_of(weight) is weight:
-            laid_out = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), PACKED_ROWS)
-            PACKED[weight] = (weight._version, laid_out)
+        if weight not in PACKED or PACKED[weight][0] != weight._version:
+            copied = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), PACKED_ROWS)
+            PACKED[weight] = (weight._version, bits(weight), copied)
 
 
 def packed_of(weight: Tensor) -> Tensor:
     """A weight as it was laid out for few rows, if it still is what it was then; else the weight itself."""
-    found = PACKED.get(weight) if PACKED else None
-    return weight if found is None or found[0] != weight._version else found[1]
+    found = PACKED.get(weight) if PACKED and getattr(WITHIN, "on", False) else None
+    return weight if found is None or found[0] != weight._version else found[2]
+
+
+def forget_changed(weights: Iterable[Tensor]) -> bool:
+    """Forget copies of weights that have changed since, by whatever means: the version of a tensor tells
+    nothing of fused optimisers and of `.data`. Returns whether there were any."""
+    stale = [one for one in weights if one in PACKED and PACKED[one][1] != bits(one)]
+    for weight in stale:
+        del PACKED[weight]
+    return bool(stale)
+
+
+def bits(weight: Tensor) -> int:
+    """The sum of a float32 tensor's bits: any change of it is seen, but for one that only moves numbers."""
+    flat = weight.detach().contiguous().view(-1)
+    return int(flat.view(torch.int32 if flat.numel() % 2 else torch.int64).sum())
 
 
 def onednn(
@@ -156,16 +184,61 @@ def padded(x: Tensor, weight: Tensor, *, bias: Tensor | None) -> Tensor:
     return functional.linear(functional.pad(x, (0, 0, 0, NARROW - rows)), weight, bias)[:rows]
 
 
+@dataclass(frozen=True, eq=False)
+class Change:
+    """A change of low rank to these rows of a layer's matrix: scale · up · down, with down `[rank, inputs]`
+    and up `[rows, rank]` (Hu et al. 2021, section 4.1)."""
+
+    rows: slice
+    down: Tensor
+    up: Tensor
+    scale: float
+
+
+class Adapter(nn.Module):
+    """What is added to a layer's matrix, which stays as it is: the sum of its changes. `dropout` is the share
+    of the inputs that a change does not see in training."""
+
+    def __init__(self, changes: Sequence[Change], *, outputs: int, dropout: float = 0.0):
+        super().__init__()
+        self.outputs, self.dropout = outputs, dropout
+        self.rows, self.scales = [one.rows for one in changes], [one.scale for one in changes]
+        self.kept: tuple[Tensor, Tensor] | None = None  # the factors, to be laid out as weights are
+        self.downs = nn.ParameterList([nn.Parameter(one.down) for one in changes])
+        self.ups = nn.ParameterList([nn.Parameter(one.up) for one in changes])
+
+    def factors(self) -> tuple[Tensor, Tensor]:
+        """Two matrices whose product is the sum of all changes: `[all ranks, inputs]`, `[outputs, all
+        ranks]`."""
+        if self.kept and getattr(WITHIN, "on", False):
+            return self.kept
+        ups = [
+            functional.pad(up * scale, (0, 0, rows.start, self.outputs - rows.stop))
+            for up, scale, rows in zip(self.ups, self.scales, self.rows, strict=True)
+        ]
+        return torch.cat([*self.downs]), torch.cat(ups, dim=1)
+
+    def forward(self, x: Tensor, drop: "Dropout | None") -> Tensor:
+        """What is added to the layer's outputs, `[rows, outputs]`."""
+        down, up = self.factors()
+        return linear(linear(drop.at(x, self.dropout) if drop else x, down), up)
+
+
 class Linear(nn.Linear):
     """A layer of `linear`; `activation` follows where one is given."""
 
+    adapter: Adapter | None
+
     def __init__(self, inputs: int, outputs: int, *, bias: bool = True, activation: Activation | None = None):
         super().__init__(inputs, outputs, bias=bias)
-        self.activation = activation
+        self.activation, self.adapter = activation, None
 
-    def forward(self, x: Tensor) -> Tensor:
-        """activation(x · weightᵀ + bias), row by row."""
-        return linear(x, self.weight, bias=self.bias, activation=self.activation)
+    def forward(self, x: Tensor, drop: "Dropout | None" = None) -> Tensor:
+        """activation(x · weightᵀ + bias), row by row; `drop` is that of training, for an adapter."""
+        if self.adapter is None:
+            return linear(x, self.weight, bias=self.bias, activation=self.activation)
+        made = linear(x, self.weight, bias=self.bias) + self.adapter(x, drop)
+        return ACTIVATED[self.activation](made) if self.activation else made
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,12 +256,16 @@ class Dropout:
         return rate if self.rate is None else self.rate
 
     def __call__(self, x: Tensor, rate: float) -> Tensor:
+        """Drop at the rate in force where the architecture has `rate`."""
+        return self.at(x, self.rate_of(rate))
+
+    def at(self, x: Tensor, rate: float) -> Tensor:
         """Zero each number with the rate's probability and scale the others, so that the mean stays.
 
         Sixteen random bits decide for a number, four numbers a draw: a tenth of what `bernoulli_` costs. The
         rate is thereby rounded to a multiple of 1/65536, and the scale follows it.
         """
-        chances = min(round(self.rate_of(rate) * 65536), 65535)
+        chances = min(round(rate * 65536), 65535)
         if chances == 0:
             return x
         draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64)

@@ -31,6 +31,9 @@ class Loading(Opening):
     dtype: Dtype = option(
         "float32", "what weights and numbers are held in; bfloat16 halves the memory, with 3 digits each"
     )
+    adapter: Annotated[list[str] | None, Parameter(negative="")] = option(
+        None, "folder of an adapter (LoRA) to put on the model; may be given several times"
+    )
 
     def __post_init__(self) -> None:
         check_choices(self)

@@ -57,7 +57,37 @@ class Scoring:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Language(Opening, Speaker, Learning):
+class Adapting:
+    """Learning a small part: an adapter of low rank (LoRA), the model itself as it is."""
+
+    lora: int | None = option(None, "learn an adapter of this rank alone, such as 8")
+    lora_alpha: float | None = option(
+        None, "adapter: what its changes are multiplied by, times the rank; else twice the rank"
+    )
+    lora_dropout: float = option(0.0, "adapter: share of its inputs that is dropped in training")
+    lora_targets: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = option(
+        None,
+        "adapter: published names of the layers that get one, such as q_proj v_proj; else all of a block",
+    )
+
+    def check_adapting(self, base: str) -> None:
+        """Refuse what cannot be an adapter."""
+        if self.lora is None:
+            for name in ("lora_alpha", "lora_dropout", "lora_targets"):
+                if getattr(self, name):
+                    raise SettingError(f"{flag(name)} is of an adapter; give its rank too: --lora 8")
+            return
+        at_least("lora", self.lora, least=1)
+        if base == "new":
+            raise SettingError("--lora keeps the model, and a new one knows nothing; give another --from")
+        if self.lora_alpha is not None and not 0 < self.lora_alpha < 2**31:
+            raise SettingError(f"--lora-alpha {self.lora_alpha} must be a number above 0")
+        if not 0 <= self.lora_dropout < 1:
+            raise SettingError(f"--lora-dropout {self.lora_dropout} must be at least 0 and below 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Language(Opening, Speaker, Adapting, Learning):
     """A run that trains a language model from texts."""
 
     data: Annotated[list[str], Parameter(consume_multiple=True, negative="")] = required(
@@ -90,5 +120,6 @@ class Language(Opening, Speaker, Learning):
             raise SettingError(
                 f"{flag(made[0])} shapes a new model, but --from is {self.base}; use --from new"
             )
+        self.check_adapting(self.base)
         if not self.data:
             raise SettingError("--data names no file; give at least one")

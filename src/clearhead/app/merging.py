@@ -1,0 +1,27 @@
+"""The command that makes a model of a base and its adapters."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from clearhead.app.verbs import LOAD, Load
+from clearhead.errors import SettingError
+
+Out = Annotated[str, Parameter(help="folder to make: a model like any other")]
+
+
+def merge(model: str, *, out: Out, opening: Load = LOAD) -> int:
+    """Add an adapter (LoRA) to the weights of its base: a model of its own, in a folder of its own."""
+    from clearhead.app import show
+    from clearhead.infer.model import load
+
+    if opening.dtype != "float32":
+        raise SettingError("--dtype is how a model is asked; weights are saved as float32: leave it out")
+    loaded = load(model, **asdict(opening))
+    if not loaded.loaded.adapters:
+        raise SettingError(f"{model} has no adapter to merge; name one: --adapter FOLDER")
+    loaded.save(Path(out))
+    show.say(f'{out} holds the model; try it: clearhead generate {out} "…"')
+    return 0
