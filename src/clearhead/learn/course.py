@@ -6,10 +6,12 @@ What is learned from, and what an evaluation says, is the matter of the task tha
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+import torch
 
 from clearhead.checkpoint.card import CARD
 from clearhead.checkpoint.files import finish_move, leftovers, read_json, remove, write_json
@@ -31,6 +33,7 @@ from clearhead.learn.state import (
     states,
 )
 from clearhead.learn.trainer import NotFinite, Objective, Plan, Step, Trainer
+from clearhead.model.linear import Linear
 from clearhead.settings import Learning
 
 FEW = 50  # steps below which a person is told
@@ -68,8 +71,11 @@ class Course(ABC):
         settings = self.settings
         self.base = digest_of_base(settings)
         self.model = Model(loaded)
-        names = ("epochs", "batch_tokens", "accumulate", "max_steps", "seed", "dropout")
-        plan = Plan(**{name: getattr(settings, name) for name in names})
+        plan = Plan(**{item.name: getattr(settings, item.name) for item in fields(Plan)})
+        loaded.network.encoder.checkpointing = settings.checkpointing
+        for layer in loaded.network.encoder.modules():
+            if isinstance(layer, Linear) and settings.autocast:
+                layer.autocast = getattr(torch, settings.autocast)
         self.trainer = Trainer(loaded.network, objective, plan=plan)
         self.learning_rate = self.usual_rate()
         self.trainer.prepare(
@@ -233,6 +239,11 @@ class Course(ABC):
 
     def evaluate(self, step: Step) -> tuple[Any, bool]:
         """Evaluate on the validation texts; the best model so far is saved at once."""
+        with self.trainer.averaged():
+            return self.evaluated_as_it_is(step)
+
+    def evaluated_as_it_is(self, step: Step) -> tuple[Any, bool]:
+        """The same of the weights that the network has."""
         metrics = self.evaluation()
         # On a small validation set many steps tie in accuracy; the one with the lower loss knows more.
         score = (self.value_of(metrics), -metrics.loss)

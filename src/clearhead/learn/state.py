@@ -1,9 +1,9 @@
 """The state of a run on disk: safetensors and JSON, never a pickle.
 
 A state is a folder that is written beside its place and then renamed, so that a half-written one is never
-met. It holds the weights, the optimiser's moments, dropout's generator, and the best model so far. The order
-of texts and the schedule follow from the step. A finished run keeps the JSON alone, which says what the
-tensors were by their SHA-256.
+met. It holds the weights, their averages, the optimiser's moments, dropout's generator, and the best model so
+far. The order of texts and the schedule follow from the step. A finished run keeps the JSON alone, which says
+what the tensors were by their SHA-256.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
             tensors[f"weight.{name}"] = parameter.detach()
             for kind, value in trainer.optimizer.state[parameter].items():
                 tensors[f"{kind}.{name}"] = value
-    return tensors
+    return tensors | {f"average.{name}": average for name, average in trainer.averages.items()}
 
 
 def digest_of(tensors: Mapping[str, Tensor]) -> str:
@@ -165,6 +165,8 @@ def _into(trainer: Trainer, state: Path) -> Standing:
             if not parameter.requires_grad:
                 continue  # a frozen body is that of the start
             parameter.copy_(tensors.pop(f"weight.{name}"))
+            if name in trainer.averages:
+                trainer.averages[name].copy_(tensors.pop(f"average.{name}"))
             kinds = [key for key in tensors if key.endswith(f".{name}")]
             kinds = [key for key in kinds if key.removesuffix(f".{name}").isidentifier()]
             moments = {key.removesuffix(f".{name}"): tensors.pop(key).clone() for key in kinds}

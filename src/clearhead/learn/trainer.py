@@ -1,8 +1,8 @@
 """The training loop: an iterator that yields after each step. It prints, plots and saves nothing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from math import isfinite
 from time import perf_counter
 from typing import Protocol
 
@@ -45,6 +45,7 @@ class Plan:
     max_steps: int | None
     seed: int
     dropout: float | None
+    ema: float | None = None
 
     def steps(self, lengths: Sequence[int]) -> list[tuple[int, bool, list[list[int]]]]:
         """All steps of a run: (epoch, last of its epoch, its batches of indices)."""
@@ -86,6 +87,8 @@ class Trainer:
         self.steps = plan.steps(objective.lengths)
         self.done = 0
         self.drop = Dropout(torch.Generator().manual_seed(plan.seed), plan.dropout)
+        self.ema = plan.ema
+        self.averages: dict[str, Tensor] = {}
 
     def prepare(self, schedule: Schedule, *, weight_decay: float, max_grad_norm: float) -> None:
         """Make the optimiser: decay for matrices, none for biases and norms."""
@@ -98,6 +101,38 @@ class Trainer:
             {"params": vectors, "weight_decay": 0.0},
         ]
         self.optimizer = torch.optim.AdamW(groups, lr=schedule.peak, fused=True)
+        if self.ema is not None:
+            self.averages = {name: weight.detach().clone() for name, weight in self.learned()}
+
+    def learned(self) -> list[tuple[str, nn.Parameter]]:
+        """The weights that learn, by name."""
+        return [(name, one) for name, one in self.network.named_parameters() if one.requires_grad]
+
+    def average(self) -> None:
+        """Take the newest weights into their moving average (Polyak & Juditsky 1992): after step s it is
+        d · average + (1 − d) · weight with d = min(ema, (1 + s) / (10 + s)), so that the first weights, which
+        know nothing, are soon forgotten."""
+        if self.ema is not None:
+            share = 1 - min(self.ema, (1 + self.done) / (10 + self.done))
+            for name, weight in self.learned():
+                self.averages[name].lerp_(weight.detach(), share)
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The network has its averages for weights, where there are some."""
+        kept = {name: weight.detach().clone() for name, weight in self.learned() if name in self.averages}
+        try:
+            self.take(self.averages)
+            yield
+        finally:
+            self.take(kept)
+
+    @torch.no_grad()
+    def take(self, weights: Mapping[str, Tensor]) -> None:
+        """Put these numbers in the place of the weights of their names."""
+        for name, weight in self.learned():
+            if name in weights:
+                weight.copy_(weights[name])
 
     def run(self) -> Iterator[Step]:
         """Go on from the step after `done` to the last one."""
@@ -114,14 +149,14 @@ class Trainer:
             group["lr"] = rate
         loss = self.gradients(batches, self.drop)
         norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.max_grad_norm)
-        if not isfinite(loss) or not norm.isfinite():
+        if not norm.isfinite():
             raise NotFinite(
-                f"the loss or its gradient is not finite at step {self.done + 1} (loss {loss:g}); "
-                "lower --learning-rate"
+                f"the gradient is not finite at step {self.done + 1} (loss {loss:g}); lower --learning-rate"
             )
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.done += 1
+        self.average()
         texts = sum(len(batch) for batch in batches)
         tokens = sum(self.objective.lengths[index] for batch in batches for index in batch)
         seconds = perf_counter() - start
@@ -131,8 +166,13 @@ class Trainer:
         """Add the gradient of the mean loss over all examples of the batches; returns that loss."""
         size = self.objective.size([index for batch in batches for index in batch])
         total = 0.0
-        for members in batches:
+        for number, members in enumerate(batches, 1):
             loss = self.objective.loss(self.network, list(members), drop=drop) / size
+            if not loss.isfinite():
+                raise NotFinite(
+                    f"the loss is not finite at step {self.done + 1}, batch {number} of {len(batches)} "
+                    f"(loss {loss.item():g}); lower --learning-rate"
+                )
             loss.backward()
             total += loss.item()
         return total

@@ -232,12 +232,19 @@ class Linear(nn.Linear):
     def __init__(self, inputs: int, outputs: int, *, bias: bool = True, activation: Activation | None = None):
         super().__init__(inputs, outputs, bias=bias)
         self.activation, self.adapter = activation, None
+        self.autocast: torch.dtype | None = None  # in training, what products are computed in
 
     def forward(self, x: Tensor, drop: "Dropout | None" = None) -> Tensor:
         """activation(x · weightᵀ + bias), row by row; `drop` is that of training, for an adapter."""
-        if self.adapter is None:
+        if self.autocast and torch.is_grad_enabled():  # the weights themselves stay as exact as they are
+            made = linear(x.to(self.autocast), self.weight.to(self.autocast)).to(x.dtype)
+            made = made if self.bias is None else made + self.bias
+        elif self.adapter is None:
             return linear(x, self.weight, bias=self.bias, activation=self.activation)
-        made = linear(x, self.weight, bias=self.bias) + self.adapter(x, drop)
+        else:
+            made = linear(x, self.weight, bias=self.bias)
+        if self.adapter:
+            made = made + self.adapter(x, drop)
         return ACTIVATED[self.activation](made) if self.activation else made
 
 

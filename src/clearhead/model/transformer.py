@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import count
 from math import sqrt
 from typing import TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from clearhead.errors import SettingError
 from clearhead.model.attention import Projections
@@ -73,12 +75,36 @@ class Stack(nn.Module):
         super().__init__()
         self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
         self.norm = norm_for(config) if config.norm_first else None
+        self.checkpointing = False  # in training, keep what goes into a block and compute the rest again
 
     def forward(self, x: Float[Tensor, "tokens width"], context: Context) -> Float[Tensor, "tokens width"]:
         """The stream after the last block."""
+        again = self.checkpointing and torch.is_grad_enabled()
         for block in self.blocks:
-            x = block(x, context)
+            x = recomputed(block, x, context=context) if again else block(x, context)
         return self.norm(x) if self.norm else x
+
+
+def recomputed(
+    block: nn.Module, x: Float[Tensor, "tokens width"], *, context: Context
+) -> Float[Tensor, "tokens width"]:
+    """A block whose numbers are not kept but computed again for the gradient (Chen et al. 2016), with the
+    same dropout: the gradient keeps every bit."""
+    drop, calls = context.drop, count()
+    begun = drop.generator.get_state() if drop else None
+
+    def run(x: Tensor) -> Tensor:
+        if drop is None or begun is None or not next(calls):
+            return block(x, context)
+        now = drop.generator.get_state()
+        drop.generator.set_state(begun)
+        try:
+            return block(x, context)
+        finally:
+            drop.generator.set_state(now)
+
+    made: Tensor = checkpoint(run, x, use_reentrant=False, preserve_rng_state=False)
+    return made
 
 
 class Transformer(nn.Module):

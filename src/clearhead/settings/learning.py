@@ -57,6 +57,16 @@ class Learning:
     dropout: float | None = option(
         None, "share of numbers dropped in training; else as the model's config says"
     )
+    checkpointing: Annotated[bool, Parameter(negative="")] = option(
+        False, "keep less in memory and compute it again for the gradient: the same bits, a third more time"
+    )
+    autocast: Literal["bfloat16"] | None = option(
+        None, "compute the blocks' products in bfloat16 (weights stay float32): quicker where the CPU has it"
+    )
+    ema: float | None = option(
+        None,
+        "evaluate and save a moving average of the weights, such as 0.999 (see docs/language.md)",
+    )
     eval_steps: int | None = option(None, "evaluate every so many steps; else after each epoch")
     save_steps: int = option(500, "save the state every so many steps, to go on with --resume")
     seed: int = option(0, "the same seed gives the same run")
@@ -84,6 +94,8 @@ class Learning:
             raise SettingError(f"--learning-rate {self.learning_rate} must be above 0 and below 1")
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise SettingError(f"--dropout {self.dropout} must be at least 0 and below 1")
+        if self.ema is not None and not 0 <= self.ema < 1:
+            raise SettingError(f"--ema {self.ema} must be at least 0 and below 1")
         if self.resume and self.overwrite:
             raise SettingError("--resume goes on with a run, --overwrite replaces it; give one of them")
 
