@@ -71,6 +71,7 @@ def plain(job: Job) -> Result:
     from torch.nn import functional
 
     from clearhead.text.tokenizer import Tokenizer
+    from plain_gpt import Decoder, Size, adamw
 
     torch.set_num_threads(job["cores"])
     torch.manual_seed(job["seed"])
@@ -82,46 +83,9 @@ def plain(job: Job) -> Result:
         (ids,) = tokenizer.plain([(folder / name).read_bytes().decode()])
         return torch.tensor([ends[0], *ids, ends[1]])
 
-    class Block(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-            self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-            self.expand, self.contract = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-            self.drop = nn.Dropout(DROPOUT)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            texts, tokens, _ = x.shape
-            parts = self.qkv(self.first(x)).view(texts, tokens, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
-            dropped = DROPOUT if self.training else 0.0
-            seen = functional.scaled_dot_product_attention(*parts, is_causal=True, dropout_p=dropped)
-            x = x + self.drop(self.out(seen.transpose(1, 2).reshape(texts, tokens, WIDTH)))
-            inner = functional.gelu(self.expand(self.second(x)), approximate="tanh")
-            return x + self.drop(self.contract(inner))
-
-    class Decoder(nn.Module):
-        def __init__(self, vocab: int) -> None:
-            super().__init__()
-            self.tokens, self.places = nn.Embedding(vocab, WIDTH), nn.Embedding(CONTEXT, WIDTH)
-            self.blocks, self.norm = nn.Sequential(*(Block() for _ in range(LAYERS))), nn.LayerNorm(WIDTH)
-            self.drop = nn.Dropout(DROPOUT)
-            for name, parameter in self.named_parameters():
-                if parameter.ndim > 1:
-                    nn.init.normal_(parameter, std=0.02)
-                elif name.endswith("bias"):
-                    nn.init.zeros_(parameter)
-
-        def forward(self, ids: torch.Tensor) -> torch.Tensor:
-            x = self.drop(self.tokens(ids) + self.places(torch.arange(ids.shape[1])))
-            return functional.linear(self.norm(self.blocks(x)), self.tokens.weight)
-
     training, test = ids_of("train.txt"), ids_of("test.txt")
-    model = Decoder(tokenizer.vocab_size)
-    groups = [
-        {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": DECAY},
-        {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=RATE, fused=True)
+    model = Decoder(Size(LAYERS, WIDTH, HEADS, CONTEXT, tokenizer.vocab_size, DROPOUT))
+    optimizer = adamw(model, rate=RATE, decay=DECAY)
     warmup = max(1, round(WARMUP * job["steps"]))
     size = job["tokens"] // CONTEXT
 
