@@ -41,3 +41,14 @@ def test_what_is_no_text_is_named_with_its_offset(tmp_path, content, said):
 def test_a_folder_without_texts_is_named(tmp_path):
     with pytest.raises(DataError, match=r"no file in this folder ends in \.txt"):
         list(documents([str(tmp_path)]))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv"])
+def test_bytes_that_are_no_text_are_refused_replaced_or_left_out(tmp_path, name):
+    lines = {"a.txt": b"b\xffc", "a.jsonl": b'{"text": "b\xffc"}\n', "a.csv": b"text\nb\xffc\n"}
+    (tmp_path / name).write_bytes(lines[name])
+    path = [str(tmp_path / name)]
+    with pytest.raises(DataError, match="0xff"):
+        list(documents(path))
+    assert list(documents(path, errors="replace")) == ["b\ufffdc"]
+    assert list(documents(path, errors="ignore")) == ["bc"]

@@ -26,18 +26,20 @@ class Conversation:
         return place(self.file, self.row, column=COLUMN)
 
 
-def are_conversations(paths: Sequence[str], *, format: str | None = None) -> bool:
+def are_conversations(paths: Sequence[str], *, format: str | None = None, errors: str = "strict") -> bool:
     """Whether files hold conversations: the first row of the first one decides."""
     first = files_of(paths)[0]
     if first == "-" or form_of(first, format) != "jsonl":  # standard input can be read only once
         return False
-    return isinstance(next(records(first, format=format)).values.get(COLUMN), list)
+    return isinstance(next(records(first, format=format, errors=errors)).values.get(COLUMN), list)
 
 
-def conversations(paths: Sequence[str], *, format: str | None = None) -> Iterator[Conversation]:
+def conversations(
+    paths: Sequence[str], *, format: str | None = None, errors: str = "strict"
+) -> Iterator[Conversation]:
     """The conversations of files, in order. DataError, with file and row, for a row that holds none."""
     for path in files_of(paths):
-        for record in records(path, format=format):
+        for record in records(path, format=format, errors=errors):
             said = record.values.get(COLUMN)
             where = place(record.file, record.row, column=COLUMN)
             if not isinstance(said, list) or not said:

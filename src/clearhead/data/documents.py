@@ -36,7 +36,12 @@ def files_of(paths: Sequence[str]) -> list[str]:
 
 
 def documents(
-    paths: Sequence[str], *, whole: bool = True, text_column: str | None = None, format: str | None = None
+    paths: Sequence[str],
+    *,
+    whole: bool = True,
+    text_column: str | None = None,
+    format: str | None = None,
+    errors: str = "strict",
 ) -> Iterator[str]:
     """The documents of files, in order, those of white space alone left out. A file of plain text is one
     (`whole`) or one a line; any other file has one a row.
@@ -46,20 +51,24 @@ def documents(
     for path in files_of(paths):
         form = form_of(path, format)
         if form == "text" and whole:
-            texts: Iterator[str] = iter([whole_text(path)])
+            texts: Iterator[str] = iter([whole_text(path, errors=errors)])
         else:
-            texts = read_texts(path, text_column=text_column, format=form)
+            texts = read_texts(path, text_column=text_column, format=form, errors=errors)
         yield from (text for text in texts if text.strip())
 
 
-def whole_text(path: str) -> str:
+def whole_text(path: str, *, errors: str = "strict") -> str:
     """All of a file, its line ends as they are."""
     file = "standard input" if path == "-" else path
-    with opened(path, file, newline="") as lines:
+    with opened(path, file, newline="", errors=errors) as lines:
         text = lines.read()
     if found := NO_TEXT.search(text):
         offset = len(text[: found.start()].encode("utf-8", "surrogateescape"))
         what = "a null byte" if found[0] == "\0" else f"the byte 0x{ord(found[0]) - 0xDC00:02x}"
-        fix = "is this a file of text?" if found[0] == "\0" else "convert it with iconv -t UTF-8"
+        fix = (
+            "is this a file of text?"
+            if found[0] == "\0"
+            else "convert it with iconv -t UTF-8, or replace it: --errors replace"
+        )
         raise DataError(f"{file}: {what} at offset {offset} is not UTF-8 text; {fix}")
     return text

@@ -39,12 +39,13 @@ class Record:
     row: int
 
 
-def records(path: str | Path, *, format: str | None = None) -> Iterator[Record]:
+def records(path: str | Path, *, format: str | None = None, errors: str = "strict") -> Iterator[Record]:
     """Read the records of a data file one after another, in order; there is at least one.
 
     `path` is a file, or "-" for stdin. `format` is one of `FORMATS`; without it the ending decides (.csv .tsv
     .jsonl .ndjson .txt, each also with .gz), and stdin is "text". Gzip is recognised by its first bytes,
     whatever the name. The encoding is UTF-8, or UTF-16 if a byte-order mark says so; the mark is removed.
+    `errors` as in `opened`.
 
     - csv: RFC 4180 with a header; quoted newlines are kept, blank lines skipped.
     - tsv: a header, then one line a record, separated by tabs; blank lines skipped. A quote is an ordinary
@@ -63,7 +64,7 @@ def records(path: str | Path, *, format: str | None = None) -> Iterator[Record]:
     row = 0
     # Lines end at "\n" alone: str.splitlines() would see further ends, such as U+2028, within texts. The csv
     # module wants all line ends untouched, so that it can keep those in quotes.
-    with opened(given, file, newline="" if form == "csv" else "\n") as lines:
+    with opened(given, file, newline="" if form == "csv" else "\n", errors=errors) as lines:
         for row, values in enumerate(_values(lines, file, form=form), start=1):
             yield Record(values, file, row)
     if row == 0:

@@ -161,13 +161,13 @@ def _check_columns(reading: Reading) -> None:
 
 
 def read_texts(
-    path: str | Path, *, text_column: str | None = None, format: str | None = None
+    path: str | Path, *, text_column: str | None = None, format: str | None = None, errors: str = "strict"
 ) -> Iterator[str]:
     """A file's texts one after another, without holding the file; empty ones too.
 
     The column is found as by `read_rows`, and errors are the same; they come while iterating.
     """
-    found = records(path, format=format)
+    found = records(path, format=format, errors=errors)
     first = next(found)
     name = _column(first, text_column, usual=TEXT_COLUMNS, role="text", taken={})
     for record in chain([first], found):

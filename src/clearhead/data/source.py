@@ -13,21 +13,23 @@ from pathlib import Path
 
 from clearhead.errors import DataError
 
+HOW = {"strict": "surrogateescape", "replace": "replace", "ignore": "ignore"}
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _Stream = io.BufferedReader | io.BytesIO | gzip.GzipFile
 
 
 @contextmanager
-def opened(given: str, file: str, *, newline: str) -> Iterator[io.TextIOWrapper]:
+def opened(given: str, file: str, *, newline: str, errors: str = "strict") -> Iterator[io.TextIOWrapper]:
     """Open `given` ("-" is stdin) for reading its lines; messages call it `file`, `newline` is as in `open`.
 
     A byte which is not UTF-8 comes through as half a character, so that whoever knows the row it stands in
-    can name it with `refuse_half_characters`. DataError if the file cannot be opened, unpacked or decoded.
+    can name it with `refuse_half_characters`; with `errors` "replace" as U+FFFD, with "ignore" not at all.
+    DataError if the file cannot be opened, unpacked or decoded.
     """
     with _bytes(given) as packed:
         stream = gzip.GzipFile(fileobj=packed) if _head(packed) == b"\x1f\x8b" else packed
         try:
-            yield _decoded(stream, file, newline=newline)
+            yield _decoded(stream, file, newline=newline, errors=HOW[errors])
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(
                 f"{file}: cannot be unpacked ({error}); this gzip file is damaged, get it anew"
@@ -76,10 +78,11 @@ def _head(stream: _Stream) -> bytes:
     return head
 
 
-def _decoded(stream: _Stream, file: str, *, newline: str) -> io.TextIOWrapper:
+def _decoded(stream: _Stream, file: str, *, newline: str, errors: str) -> io.TextIOWrapper:
     head = _head(stream)
     if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        return io.TextIOWrapper(stream, encoding="utf-16", newline=newline)
+        how = "strict" if errors == HOW["strict"] else errors
+        return io.TextIOWrapper(stream, encoding="utf-16", errors=how, newline=newline)
     if b"\0" in head:  # every other byte of English in UTF-16 is 0, and all of it would pass for UTF-8
         raise DataError(f"{file}: looks like UTF-16 without a byte-order mark; save the file as UTF-8")
-    return io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline=newline)
+    return io.TextIOWrapper(stream, encoding="utf-8-sig", errors=errors, newline=newline)

@@ -37,7 +37,8 @@ def evaluate_language(
     if scoring.stride is not None and scoring.stride > context:
         raise SettingError(f"--stride {scoring.stride} is more than the {context} tokens of the context")
     whole = scoring.documents == "file"
-    texts = list(documents([str(data)], whole=whole, text_column=asking.text_column, format=asking.format))
+    how = {"text_column": asking.text_column, "format": asking.format}
+    texts = list(documents([str(data)], whole=whole, errors=scoring.errors, **how))
     pieces = Pieces.of(ids_of(model.tokenizer, texts), context=context, stride=scoring.stride)
     if not pieces.spans:
         raise DataError(f"{data} holds no text that a token of could be told from those before; give another")

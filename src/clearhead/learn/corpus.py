@@ -115,11 +115,11 @@ class Chats:
 
 def read_corpus(paths: Sequence[str], settings: Language) -> Texts | Chats:
     """The documents of files, or the conversations, where the first row holds one."""
-    if settings.text_column is None and are_conversations(paths, format=settings.format):
-        return Chats(list(conversations(paths, format=settings.format)))
+    how: dict[str, Any] = {"format": settings.format, "errors": settings.errors}
+    if settings.text_column is None and are_conversations(paths, **how):
+        return Chats(list(conversations(paths, **how)))
     whole = settings.documents == "file"
-    found = documents(paths, whole=whole, text_column=settings.text_column, format=settings.format)
-    return Texts(list(found))
+    return Texts(list(documents(paths, whole=whole, text_column=settings.text_column, **how)))
 
 
 def lessons_of(chat: Conversation, loaded: Loaded) -> list[Lesson]:

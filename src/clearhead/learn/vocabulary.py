@@ -87,7 +87,7 @@ class Counted:
 
     def __iter__(self) -> Iterator[str]:
         for file in self.settings.data:
-            reading = {"text_column": self.settings.text_column, "format": self.settings.format}
+            reading = {name: getattr(self.settings, name) for name in ("text_column", "format", "errors")}
             for text in read_texts(file, **reading):
                 if self.bytes < SAMPLE:
                     self.sample.append(text[:SAMPLE])

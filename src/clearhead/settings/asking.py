@@ -12,6 +12,10 @@ Long = Literal["truncate", "error"]
 Empty = Literal["error", "skip"]
 Dtype = Literal["float32", "bfloat16"]
 Format = Literal["csv", "tsv", "jsonl", "text"]
+Errors = Literal["strict", "replace", "ignore"]
+ERRORS = (
+    "what to do with bytes that are not UTF-8: refuse the file, put a sign (�) in their place, leave them out"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from clearhead.errors import SettingError
-from clearhead.settings.asking import Format, Opening
+from clearhead.settings.asking import ERRORS, Errors, Format, Opening
 from clearhead.settings.learning import Learning
 from clearhead.settings.options import at_least, check_choices, flag, option, required
 
@@ -45,6 +45,7 @@ class Scoring:
     stride: int | None = option(
         None, "tokens between the beginnings of pieces that overlap; else they do not overlap"
     )
+    errors: Errors = option("strict", ERRORS)
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -101,6 +102,7 @@ class Language(Opening, Speaker, Adapting, Learning):
     )
     text_column: str | None = option(None, "column of the texts; else text, sentence or review")
     format: Format | None = option(None, "format of the files, where their names do not tell")
+    errors: Errors = option("strict", ERRORS)
     blocks: Annotated[bool, Parameter(negative="")] = option(
         False, "cut the documents, one after another, into blocks of the whole context, across their borders"
     )

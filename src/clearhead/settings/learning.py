@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from clearhead.errors import SettingError
-from clearhead.settings.asking import Format, Opening, Reading
+from clearhead.settings.asking import ERRORS, Errors, Format, Opening, Reading
 from clearhead.settings.options import at_least, check_choices, flag, option, required
 
 Kind = Literal["bpe", "wordpiece", "characters"]
@@ -165,6 +165,7 @@ class Vocabulary:
     )
     text_column: str | None = option(None, "column of the texts; else text, sentence or review")
     format: Format | None = option(None, "format of the files, where their names do not tell")
+    errors: Errors = option("strict", ERRORS)
     overwrite: Annotated[bool, Parameter(negative="")] = option(
         False, "replace a tokenizer that is in the folder"
     )
