@@ -1,6 +1,6 @@
 """Kill `clearhead train` again and again, resume it, and compare with a run that nothing disturbed.
 
-    python scripts/kill_sweep.py [--kills 40] [--seed 0] [--base FOLDER] [--task classify|language]
+    python scripts/kill_sweep.py [--kills 40] [--seed 0] [--base FOLDER] [--task classify|language|lora]
 
 Every run is a process of its own, killed with SIGKILL before a random one of its file operations (so also in
 the middle of a save) or after a random time. Whatever happened, the run that is resumed to its end must leave
@@ -31,7 +31,8 @@ SETTINGS = """
     --learning-rate 0.01
 """.split()
 NEW = "--from new --layers 1 --width 16 --heads 2 --hidden 32 --vocab 300".split()
-LANGUAGE = "--architecture gpt2 --context 24 --documents line --format text".split()
+LANGUAGE = "--context 24 --documents line --format text".split()
+LORA = "--lora 2 --lora-dropout 0.1 --checkpointing --ema 0.9".split()
 NOT_BEGUN = "holds no run to go on with"
 
 
@@ -45,6 +46,17 @@ def write_reviews(path: Path) -> None:
         text = " ".join([*chance.choices(words, k=chance.randint(2, 12)), label, str(number)])
         rows.append(f"{text},{label}")
     path.write_text("\n".join(rows) + "\n")
+
+
+def language_model(work: Path) -> Path:
+    """A small language model for adapters to stand on."""
+    write_reviews(work / "reviews.csv")
+    command = ["train", "language", "--architecture", "llama", *NEW, *LANGUAGE, "--max-steps", "2"]
+    status, said, _ = life(
+        [*command, "--data", str(work / "reviews.csv"), "--out", str(work / "base")], work / "base"
+    )
+    assert status == 0, said
+    return work / "base"
 
 
 def life(
@@ -160,9 +172,13 @@ if __name__ == "__main__":
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--base", help="folder of a model to start from; else a new model")
-    parser.add_argument("--task", choices=("classify", "language"), default="classify")
+    parser.add_argument("--task", choices=("classify", "language", "lora"), default="classify")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         base = ["--from", given.base] if given.base else NEW
-        task = [given.task, *base, *(LANGUAGE if given.task == "language" else [])]
+        task = [given.task, *base]
+        if given.task == "language":
+            task = ["language", *LANGUAGE, *(base if given.base else [*NEW, "--architecture", "gpt2"])]
+        elif given.task == "lora":
+            task = ["language", *LANGUAGE, *LORA, "--from", given.base or str(language_model(Path(place)))]
         sweep(Path(place), kills=given.kills, seed=given.seed, task=task)
