@@ -17,7 +17,7 @@ from clearhead.learn.course import Course
 from clearhead.learn.finish import write_language_card
 from clearhead.learn.start import refuse_huge
 from clearhead.model.transformer import new_transformer, own_modes
-from clearhead.settings import Language
+from clearhead.settings import Language, Speaker
 from clearhead.tasks.language import LanguageScores
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.train import train_tokenizer
@@ -58,7 +58,10 @@ class LanguageRun(Course):
                 base=settings.base,
             )
             loaded = new_adapter(loaded, facts, seed=settings.seed)
-        self.context = min(settings.context, Model(loaded).limit or settings.context)
+        limit = Model(loaded).limit or settings.context
+        if limit < settings.context != Speaker.context:
+            raise SettingError(f"--context {settings.context} is more than {settings.base} takes: {limit} tokens")
+        self.context = min(settings.context, limit)
         self.objective, self.validation = (
             group.pieces(loaded, context=self.context, blocks=settings.blocks) for group in (texts, chosen_by)
         )
@@ -71,6 +74,9 @@ class LanguageRun(Course):
         self.noun = texts.noun
         self.ask = 'generate {} "…"' if isinstance(texts, Texts) else "chat {}"
         self.notes = [*texts.notes, *chosen_by.notes]
+        learned = loaded.tokenizer.vocab_size
+        if settings.base == "new" and not settings.tokenizer and learned < settings.vocab != Speaker.vocab:
+            self.notes.append(f"the texts give a vocabulary of {learned:,}, fewer than --vocab {settings.vocab:,}")
         self.ready(loaded, self.objective)
 
     def data(self) -> str:
