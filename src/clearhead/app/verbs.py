@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from clearhead.errors import DataError, SettingError
 from clearhead.settings import (
     Asking,
+    Filling,
     Generating,
     Language,
     Loading,
@@ -47,8 +48,9 @@ Load = Annotated[Loading, Parameter(name="*")]
 Write = Annotated[Writing, Parameter(name="*")]
 Score = Annotated[Scoring, Parameter(name="*", group="Language models")]
 Ways = Annotated[Generating, Parameter(name="*", group="Language models")]
+Fill = Annotated[Filling, Parameter(name="*", group="Models that fill masks")]
 ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Generating()
-SCORE = Scoring()
+SCORE, FILL = Scoring(), Filling()
 
 
 def train_classify(settings: Settings) -> int:
@@ -90,18 +92,25 @@ def evaluate(
     *,
     settings: Ask = ASK,
     scoring: Score = SCORE,
+    filling: Fill = FILL,
     opening: Load = LOAD,
     json: Json = False,
 ) -> int:
-    """Evaluate a model on a file of labelled texts; a language model on texts."""
+    """Evaluate a model on a file of labelled texts; a language model, or one that fills masks, on texts."""
     from clearhead.app import show
     from clearhead.infer.evaluate import evaluate_file
+    from clearhead.infer.fill import evaluate_fill
     from clearhead.infer.model import load
     from clearhead.infer.perplexity import evaluate_language
 
     loaded = load(model, **asdict(opening))
-    if refuse_other(loaded, settings, ways=scoring):
-        told = evaluate_language(loaded, data, asking=settings, scoring=scoring)
+    refuse_other(loaded, settings, ways=scoring, filling=filling)
+    if loaded.speaks or loaded.fills:
+        told: Any = (
+            evaluate_language(loaded, data, asking=settings, scoring=scoring)
+            if loaded.speaks
+            else evaluate_fill(loaded, data, asking=settings, scoring=scoring, filling=filling)
+        )
         about = {"context": told.context, "seconds": told.seconds}
         show.pairs(asdict(told.metrics) | about, as_json=json)
         return 0
@@ -118,15 +127,17 @@ def predict(
     text: Texts = None,
     settings: Ask = ASK,
     ways: Ways = WAYS,
+    filling: Fill = FILL,
     opening: Load = LOAD,
     writing: Write = WRITE,
 ) -> int:
-    """Predict the label of each text of a file, of --text, or of standard input, or, with a language model,
-    how it goes on; one JSON object a line."""
+    """Predict the label of each text of a file, of --text, or of standard input or, with a language model,
+    how it goes on or, with one that fills masks, what stands at each [MASK]; one JSON object a line."""
     from clearhead.app import show
     from clearhead.app.writing import check_out
     from clearhead.infer.continued import continued
     from clearhead.infer.evaluate import predict_rows
+    from clearhead.infer.fill import fill_rows
     from clearhead.infer.model import load
 
     if text and file:
@@ -136,7 +147,7 @@ def predict(
     if file and file != "-" and not Path(file).exists() and (" " in file or "." not in file):
         raise SettingError(f"there is no file {file!r}; to ask about a text, write --text {file!r}")
     loaded = load(model, **asdict(opening))
-    speaks = refuse_other(loaded, settings, ways=ways)
+    refuse_other(loaded, settings, ways=ways, filling=filling)
     if writing.out is not None:
         check_out(writing.out, model=loaded.loaded.folder)
     if text:
@@ -145,26 +156,33 @@ def predict(
             show.say(f"note: {model} was trained on pairs of texts ({column}); each --text is asked alone")
     else:
         rows = rows_of(file or "-", loaded, settings=settings)
-    found = (
-        continued(loaded, rows, settings=ways, long=settings.long)
-        if speaks
-        else predict_rows(loaded, rows, settings=settings)
-    )
+    if loaded.speaks:
+        found: Any = continued(loaded, rows, settings=ways, long=settings.long)
+    elif loaded.fills:
+        found = fill_rows(loaded, rows, asking=settings, filling=filling)
+    else:
+        found = predict_rows(loaded, rows, settings=settings)
     show.results(found, as_json=writing.json, out=writing.out)
     return 0
 
 
-def refuse_other(model: "Model", settings: Asking, *, ways: Generating | Scoring) -> bool:
-    """Whether a model goes on with texts; options of the other kind of model are refused by name."""
-    speaks, what = model.speaks, "labels" if model.speaks else "language models"
-    given: Any = settings if speaks else ways
-    names = ("abstain_below", "pair_column", "label_column") if speaks else [one.name for one in fields(ways)]
-    for name in names:
-        if getattr(given, name) != getattr(type(given)(), name):
-            raise SettingError(
-                f"{flag(name)} is for {what}, and {model.name} is of another kind; leave it out"
-            )
-    return speaks
+def refuse_other(model: "Model", settings: Asking, *, ways: Generating | Scoring, filling: Filling) -> None:
+    """Refuse, by name, options that are for another kind of model."""
+    labelled = ("abstain_below", "pair_column", "label_column")
+    spoken = [one.name for one in fields(ways)]
+    masked = [one.name for one in fields(filling)]
+    if model.fills and isinstance(ways, Scoring):
+        spoken = []  # what is a document, and how long is a piece, is asked of both
+    for given, names, what, right in (
+        (settings, labelled, "labels", not (model.speaks or model.fills)),
+        (ways, spoken, "language models", model.speaks),
+        (filling, masked, "models that fill masks", model.fills),
+    ):
+        for name in () if right else names:
+            if getattr(given, name) != getattr(type(given)(), name):
+                raise SettingError(
+                    f"{flag(name)} is for {what}, and {model.name} is of another kind; leave it out"
+                )
 
 
 def rows_of(path: str, model: "Model", *, settings: Asking) -> list[Any]:

@@ -14,11 +14,13 @@ from clearhead.data.wording import counted
 from clearhead.learn.course import Course
 from clearhead.learn.run import Run
 from clearhead.model.config import Problem
+from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_numbers import NumberMetrics
 from clearhead.tasks.scores_several import SeveralMetrics
 from clearhead.tasks.task import Scores
+from clearhead.text.masks import MASK
 
 
 def training(run: Course) -> None:
@@ -89,11 +91,14 @@ def stopping(run: Course) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def brief(metrics: Scores | LanguageScores) -> str:
+def brief(metrics: Scores | LanguageScores | FillScores) -> str:
     """The scores on one line."""
     match metrics:
         case LanguageScores():
             scores = f"perplexity {metrics.perplexity:,.2f}, {metrics.bits_per_byte:.3f} bits a byte"
+        case FillScores():
+            right = percent(metrics.accuracy)
+            scores = f"perplexity {metrics.perplexity:,.2f}, {right} of hidden tokens right"
         case Metrics():
             scores = f"accuracy {percent(metrics.accuracy)}, macro F1 {metrics.macro_f1:.3f}"
         case SeveralMetrics():
@@ -107,7 +112,8 @@ def trained(run: Course, report: Path) -> None:
     """Where everything is, and what to do with it."""
     folder = run.out
     say(f"the best model (step {run.best_step}) is in {folder}; how it went: {report}")
-    ask = f'predict {folder} --text "…"' if isinstance(run, Run) else f'generate {folder} "…"'
+    asked = {"language": f'generate {folder} "…"', "fill": f'predict {folder} --text "… {MASK} …"'}
+    ask = asked.get(run.task_name, f'predict {folder} --text "…"')
     say(f"try it: clearhead {ask}    check it: clearhead verify {folder}")
     if plain(False):
         emit({"out": str(folder), "report": str(report), "best_step": run.best_step, "seconds": run.seconds})

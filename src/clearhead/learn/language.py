@@ -16,7 +16,7 @@ from clearhead.learn.course import Course
 from clearhead.learn.finish import write_language_card
 from clearhead.learn.start import refuse_huge
 from clearhead.model.transformer import new_transformer, own_modes
-from clearhead.settings import Language
+from clearhead.settings import Language, Masked
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.pieces import Pieces, ids_of
 from clearhead.text.tokenizer import Tokenizer
@@ -36,15 +36,7 @@ class LanguageRun(Course):
     def __init__(self, settings: Language):
         super().__init__(settings)
         self.notes = []
-        texts = read(settings.data, settings)
-        self.few = len(texts) < TENTH
-        if settings.validation:
-            chosen_by = read([settings.validation], settings)
-        else:
-            texts, chosen_by = kept_aside(texts, seed=settings.seed)
-        if not texts or not chosen_by:
-            empty = settings.data if not texts else [settings.validation or "the tenth kept aside"]
-            raise DataError(f"{', '.join(empty)}: there is no text to learn from; give files that hold some")
+        texts, chosen_by, self.few = sources(settings)
         self.digest, self.texts, self.chosen_by = digest_of_texts(texts, chosen_by), texts, chosen_by
         loaded = starting_speaker(settings, texts)
         self.context = min(settings.context, Model(loaded).limit or settings.context)
@@ -96,7 +88,24 @@ class LanguageRun(Course):
         return 1e-3 if self.settings.base == "new" else 5e-5
 
 
-def read(paths: Sequence[str], settings: Language) -> list[str]:
+def sources(settings: Language | Masked) -> tuple[list[str], list[str], bool]:
+    """Documents to learn from and to choose by, and whether they are too few to keep whole ones aside.
+
+    Raises `DataError` where one of them holds no text.
+    """
+    texts = read(settings.data, settings)
+    few = len(texts) < TENTH
+    if settings.validation:
+        chosen_by = read([settings.validation], settings)
+    else:
+        texts, chosen_by = kept_aside(texts, seed=settings.seed)
+    if not texts or not chosen_by:
+        empty = settings.data if not texts else [settings.validation or "the tenth kept aside"]
+        raise DataError(f"{', '.join(empty)}: there is no text to learn from; give files that hold some")
+    return texts, chosen_by, few
+
+
+def read(paths: Sequence[str], settings: Language | Masked) -> list[str]:
     """The documents of files."""
     whole = settings.documents == "file"
     found = documents(paths, whole=whole, text_column=settings.text_column, format=settings.format)

@@ -1,0 +1,148 @@
+"""A run that trains a model to fill masks, from nothing or further."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from clearhead.checkpoint.catalog import locate
+from clearhead.checkpoint.families import FAMILIES
+from clearhead.checkpoint.folder import Loaded, read_folder
+from clearhead.checkpoint.sizes import sizes
+from clearhead.checkpoint.translate import Fields
+from clearhead.errors import DataError, SettingError
+from clearhead.infer.model import Model
+from clearhead.learn.course import Course
+from clearhead.learn.finish import write_fill_card
+from clearhead.learn.language import digest_of_texts, sources
+from clearhead.learn.start import refuse_huge
+from clearhead.model.transformer import new_transformer, own_modes
+from clearhead.settings import Masked
+from clearhead.tasks.fill import FillScores, Gaps, Hiding
+from clearhead.text.tokenizer import Tokenizer
+from clearhead.text.train import masked_tokenizer
+
+
+class FillRun(Course):
+    """Learns to say which token is hidden."""
+
+    settings: Masked
+    task_name = "fill"
+    metric = "loss"
+
+    @own_modes(learning=True)
+    def __init__(self, settings: Masked):
+        super().__init__(settings)
+        self.notes = []
+        self.texts, self.chosen_by, self.few = sources(settings)
+        self.digest = digest_of_texts(self.texts, self.chosen_by)
+        loaded = starting_filler(settings, self.texts)
+        self.context = min(settings.context, Model(loaded).limit or settings.context)
+        if (around := loaded.tokenizer.special_count()) >= self.context:
+            raise SettingError(
+                f"--context {self.context} has no room for a token beside the {around} special ones; "
+                f"make it at least {around + 1}"
+            )
+        source = f"--tokenizer {settings.tokenizer}" if settings.tokenizer else f"--from {settings.base}"
+        hiding = Hiding(loaded.tokenizer, settings, seed=settings.seed, source=source)
+        self.objective, self.validation = (
+            Gaps(group, loaded.tokenizer, hiding=hiding, context=self.context)
+            for group in (self.texts, self.chosen_by)
+        )
+        if not self.objective.spans or not self.validation.spans:
+            raise DataError("the texts are too short: there is no token that could be hidden")
+        self.ready(loaded, self.objective)
+        # Each epoch hides other tokens; the validation texts keep those of the first.
+        self.objective.epoch = lambda: self.trainer.steps[self.trainer.done][0]
+
+    def data(self) -> str:
+        """SHA-256 of all documents."""
+        return self.digest
+
+    def resolved(self) -> dict[str, Any]:
+        """What its settings came to."""
+        return {
+            "training_texts": len(self.texts),
+            "validation_texts": len(self.chosen_by),
+            "training_tokens": sum(self.objective.lengths),
+            "validation_tokens": sum(self.validation.lengths),
+            "context": self.context,
+            "vocab": self.model.config.vocab,
+        }
+
+    def evaluation(self) -> FillScores:
+        """How well it knows the hidden tokens of the texts that were kept aside."""
+        network, budget = self.model.loaded.network, max(4096, self.settings.batch_tokens)
+        return self.validation.scores(network, texts=len(self.chosen_by), budget=budget)
+
+    def value_of(self, metrics: FillScores) -> float:
+        """The lower the loss, the better."""
+        return -metrics.loss
+
+    def evaluating(self, seconds: float) -> float:
+        """Forward is a third of a step."""
+        share = sum(self.validation.lengths) / sum(self.objective.lengths)
+        return seconds / self.settings.epochs * share * self.evaluations / 3
+
+    def card(self) -> bool:
+        """Write the model card."""
+        return write_fill_card(self)
+
+    def usual_rate(self) -> float:
+        """A new model learns at 1e-3; one that knows much, at a twentieth."""
+        if self.settings.learning_rate is not None:
+            return self.settings.learning_rate
+        return 1e-3 if self.settings.base == "new" else 5e-5
+
+
+def starting_filler(settings: Masked, texts: Sequence[str]) -> Loaded:
+    """The model before its first step; of a published one, what reads whole texts is let go."""
+    if settings.base != "new":
+        loaded = read_folder(locate(settings.base), settings)
+        network = loaded.network
+        if network.config.causal:
+            raise SettingError(
+                f"--from {settings.base} is a decoder, which does not see what stands behind a mask; train "
+                "it with clearhead train language"
+            )
+        if network.fill is None:
+            raise SettingError(
+                f"--from {settings.base} has no head for masked tokens; give a folder whose architectures "
+                "is a …ForMaskedLM, or new"
+            )
+        network.head, network.head_facts = None, None  # which would no longer fit the body
+        return loaded
+    if settings.tokenizer is None:
+        kind = settings.architecture
+        lowercase = kind == "bert" if settings.lowercase is None else settings.lowercase
+        tokenizer = masked_tokenizer(texts, architecture=kind, vocab=settings.vocab, lowercase=lowercase)
+    else:
+        tokenizer = Tokenizer.read(locate(settings.tokenizer))
+    family = FAMILIES[settings.architecture]
+    fields = Fields(published_fields(settings, tokenizer), f"--architecture {settings.architecture}")
+    config, _ = family.heads(family.config(fields), fields, names={*family.published("fill.dense.weight")})
+    refuse_huge(sizes(config))
+    network = new_transformer(config, None, seed=settings.seed)
+    return Loaded(network, tokenizer, (), family, None, new_head=family.new_head(fields))
+
+
+def published_fields(settings: Masked, tokenizer: Tokenizer) -> dict[str, Any]:
+    """The config of a new model in its family's own words; what is not said is as the family is published."""
+    width, kind = settings.width, settings.architecture
+    if width % settings.heads:
+        raise SettingError(f"--width {width} cannot be shared by --heads {settings.heads} evenly")
+    stem = {"bert": "Bert", "roberta": "Roberta", "modernbert": "ModernBert"}[kind]
+    said = {
+        "model_type": kind, "architectures": [f"{stem}ForMaskedLM"], "vocab_size": tokenizer.vocab_size,
+        "hidden_size": width, "num_hidden_layers": settings.layers, "num_attention_heads": settings.heads,
+        "intermediate_size": settings.hidden or (3 * width // 2 if kind == "modernbert" else 4 * width),
+        "max_position_embeddings": settings.context,
+    }  # fmt: skip
+    if kind != "roberta":
+        return said
+    pad = tokenizer.roles.get("pad_token")
+    if pad is None:
+        raise SettingError(
+            f"--architecture roberta counts positions from the padding token on, and --tokenizer "
+            f"{settings.tokenizer} has none; use bert or modernbert"
+        )
+    rows = {"pad_token_id": pad, "max_position_embeddings": settings.context + pad + 1}
+    return said | rows | {"type_vocab_size": 1, "layer_norm_eps": 1e-5}  # as roberta-base is published
