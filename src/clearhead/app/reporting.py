@@ -178,7 +178,7 @@ def report_of_fill(run: FillRun) -> Path:
         kind="a model that fills masks",
         scored=f"{scores.masked:,} hidden tokens",
         samples=gaps(model, run.chosen_by),
-        samples_source="Beginnings of texts kept aside, one word hidden (bold), and what it says stands there.",
+        samples_source="Beginnings of texts kept aside, a word hidden (bold), and what it says was there.",
         ask=("Ask it", f'clearhead predict {run.out} --text "… {MASK} …"'),
     )
     return report_of_texts(run, model, scores=scores, told=told)

@@ -52,10 +52,8 @@ def said(metrics: Told) -> Said:
                 ("Hidden tokens", f"{metrics.masked:,}"),
                 (NATS_OF_HIDDEN, decimal(metrics.loss)),
             )
-            reach, none = interval(metrics.accuracy, metrics.masked), ("", "")
-            return Said(
-                percent(metrics.accuracy), "hidden tokens right", reach, strip, NATS_OF_HIDDEN, "", ""
-            )
+            right, reach = percent(metrics.accuracy), interval(metrics.accuracy, metrics.masked)
+            return Said(right, "hidden tokens right", reach, strip, NATS_OF_HIDDEN, "", "")
         case Metrics():
             strip = (
                 ("Macro F1", percent(metrics.macro_f1)),
