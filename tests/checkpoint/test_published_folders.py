@@ -20,6 +20,7 @@ from clearhead.infer.model import Model, packed
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
 from clearhead.settings import Opening
+from clearhead.text.masks import with_masks
 from clearhead.text.tokenizer import Tokenizer
 from float64 import in_float64
 from published_folders import build, descriptions
@@ -98,6 +99,10 @@ def test_a_published_folder_gives_the_published_ids(description, tmp_path):
         assert list(ours.encode([text])[0].ids) == theirs(text)["input_ids"]
     for first, second in PAIRS:
         assert list(ours.encode([(first, second)])[0].ids) == theirs(first, second)["input_ids"]
+    if theirs.mask_token:
+        masked = f"a good {theirs.mask_token}, not very{theirs.mask_token} \n{theirs.mask_token} soup"
+        mine = with_masks(ours, masked, name="", limit=None)
+        assert list(mine.ids) == theirs(masked)["input_ids"]
 
 
 @pytest.mark.parametrize("description", SPELLED, ids=name)
