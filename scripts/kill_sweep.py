@@ -1,6 +1,6 @@
 """Kill `clearhead train` again and again, resume it, and compare with a run that nothing disturbed.
 
-    python scripts/kill_sweep.py [--kills 40] [--seed 0] [--base FOLDER] [--task classify|language]
+    python scripts/kill_sweep.py [--kills 40] [--seed 0] [--base FOLDER] [--task classify|language|fill]
 
 Every run is a process of its own, killed with SIGKILL before a random one of its file operations (so also in
 the middle of a save) or after a random time. Whatever happened, the run that is resumed to its end must leave
@@ -31,7 +31,11 @@ SETTINGS = """
     --learning-rate 0.01
 """.split()
 NEW = "--from new --layers 1 --width 16 --heads 2 --hidden 32 --vocab 300".split()
-LANGUAGE = "--architecture gpt2 --context 24 --documents line --format text".split()
+MORE = {
+    "classify": [],
+    "language": "--architecture gpt2 --context 24 --documents line --format text".split(),
+    "fill": "--context 24 --documents line --format text --whole-words".split(),
+}
 NOT_BEGUN = "holds no run to go on with"
 
 
@@ -160,9 +164,9 @@ if __name__ == "__main__":
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--base", help="folder of a model to start from; else a new model")
-    parser.add_argument("--task", choices=("classify", "language"), default="classify")
+    parser.add_argument("--task", choices=tuple(MORE), default="classify")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         base = ["--from", given.base] if given.base else NEW
-        task = [given.task, *base, *(LANGUAGE if given.task == "language" else [])]
+        task = [given.task, *base, *MORE[given.task]]
         sweep(Path(place), kills=given.kills, seed=given.seed, task=task)
