@@ -12,9 +12,10 @@ from cyclopts import Parameter
 
 from clearhead.errors import DataError, SettingError
 from clearhead.settings import (
+    FILLERS,
+    Answering,
     Asking,
     Filling,
-    Generating,
     Language,
     Loading,
     Opening,
@@ -47,10 +48,13 @@ Open = Annotated[Opening, Parameter(name="*")]
 Load = Annotated[Loading, Parameter(name="*")]
 Write = Annotated[Writing, Parameter(name="*")]
 Score = Annotated[Scoring, Parameter(name="*", group="Language models")]
-Ways = Annotated[Generating, Parameter(name="*", group="Language models")]
-Fill = Annotated[Filling, Parameter(name="*", group="Models that fill masks")]
-ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Generating()
+Ways = Annotated[Answering, Parameter(name="*", group="Language models")]
+Fill = Annotated[Filling, Parameter(name="*", group=FILLERS)]
+ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Answering()
 SCORE, FILL = Scoring(), Filling()
+LABELLED = ("abstain_below", "pair_column", "label_column")
+MASKING = ("candidates", *(item.name for item in fields(Filling)))
+SHARED = ("documents", "context")  # of all models that learn from texts alone
 
 
 def train_classify(settings: Settings) -> int:
@@ -104,7 +108,7 @@ def evaluate(
     from clearhead.infer.perplexity import evaluate_language
 
     loaded = load(model, **asdict(opening))
-    refuse_other(loaded, settings, ways=scoring, filling=filling)
+    refuse_other(loaded, settings, scoring, filling)
     if loaded.speaks or loaded.fills:
         told: Any = (
             evaluate_language(loaded, data, asking=settings, scoring=scoring)
@@ -127,7 +131,6 @@ def predict(
     text: Texts = None,
     settings: Ask = ASK,
     ways: Ways = WAYS,
-    filling: Fill = FILL,
     opening: Load = LOAD,
     writing: Write = WRITE,
 ) -> int:
@@ -147,7 +150,7 @@ def predict(
     if file and file != "-" and not Path(file).exists() and (" " in file or "." not in file):
         raise SettingError(f"there is no file {file!r}; to ask about a text, write --text {file!r}")
     loaded = load(model, **asdict(opening))
-    refuse_other(loaded, settings, ways=ways, filling=filling)
+    refuse_other(loaded, settings, ways)
     if writing.out is not None:
         check_out(writing.out, model=loaded.loaded.folder)
     if text:
@@ -159,27 +162,24 @@ def predict(
     if loaded.speaks:
         found: Any = continued(loaded, rows, settings=ways, long=settings.long)
     elif loaded.fills:
-        found = fill_rows(loaded, rows, asking=settings, filling=filling)
+        found = fill_rows(loaded, rows, settings=settings, candidates=ways.candidates)
     else:
         found = predict_rows(loaded, rows, settings=settings)
     show.results(found, as_json=writing.json, out=writing.out)
     return 0
 
 
-def refuse_other(model: "Model", settings: Asking, *, ways: Generating | Scoring, filling: Filling) -> None:
-    """Refuse, by name, options that are for another kind of model."""
-    labelled = ("abstain_below", "pair_column", "label_column")
-    spoken = [one.name for one in fields(ways)]
-    masked = [one.name for one in fields(filling)]
-    if model.fills and isinstance(ways, Scoring):
-        spoken = []  # what is a document, and how long is a piece, is asked of both
-    for given, names, what, right in (
-        (settings, labelled, "labels", not (model.speaks or model.fills)),
-        (ways, spoken, "language models", model.speaks),
-        (filling, masked, "models that fill masks", model.fills),
-    ):
-        for name in () if right else names:
-            if getattr(given, name) != getattr(type(given)(), name):
+def refuse_other(model: "Model", *given: Any) -> None:
+    """Refuse, by name, options of these settings that are for another kind of model."""
+    for settings in given:
+        for name in (item.name for item in fields(settings)):
+            if isinstance(settings, Asking):
+                what, right = "labels", name not in LABELLED or not (model.speaks or model.fills)
+            elif name in MASKING:
+                what, right = "models that fill masks", model.fills
+            else:
+                what, right = "language models", model.speaks or (model.fills and name in SHARED)
+            if not right and getattr(settings, name) != getattr(type(settings)(), name):
                 raise SettingError(
                     f"{flag(name)} is for {what}, and {model.name} is of another kind; leave it out"
                 )

@@ -24,7 +24,7 @@ class FillEvaluation:
 
 
 def fill_rows(
-    model: Model, rows: Sequence[Row], *, asking: Asking, filling: Filling
+    model: Model, rows: Sequence[Row], *, settings: Asking, candidates: int
 ) -> list[tuple[Row, Filled]]:
     """One answer a row, in order; a text of only white space, where it is let through, gets no masks.
 
@@ -35,8 +35,8 @@ def fill_rows(
         model.filled(
             [row.asked for row in asked],
             [f"{row.file}, row {row.row}" for row in asked],
-            candidates=filling.candidates,
-            batch_tokens=asking.batch_tokens,
+            candidates=candidates,
+            batch_tokens=settings.batch_tokens,
         )
     )
     return [(row, Filled((), 0) if row.blank else next(found)) for row in rows]

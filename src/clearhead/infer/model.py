@@ -18,7 +18,7 @@ from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
 from clearhead.model.layout import Batch, pack, round_up, within_budget
 from clearhead.model.transformer import own_modes
-from clearhead.settings import Asking, Filling, Loading, Long, Reading, made
+from clearhead.settings import Answering, Asking, Loading, Long, Reading, made
 from clearhead.tasks.fill import Filled, most_likely
 from clearhead.tasks.task import Answer, Task, held_back, task_of
 from clearhead.text.encoding import Text
@@ -135,7 +135,7 @@ class Model:
         if not self.fills:
             how = "clearhead train fill --data FILE --out FOLDER"
             raise SettingError(f"{self.name} has no head for masked tokens; train a model that has: {how}")
-        made(Filling, {"candidates": candidates})
+        made(Answering, {"candidates": candidates})
         made(Asking, {"batch_tokens": batch_tokens})
         for text, name in zip(texts, names, strict=True):
             if not isinstance(text, str):

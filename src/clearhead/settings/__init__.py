@@ -2,7 +2,7 @@
 verb."""
 
 from clearhead.settings.asking import Asking, Empty, Format, Loading, Long, Opening, Reading, Writing
-from clearhead.settings.fill import Encoder, Filling, Hidden, Masked
+from clearhead.settings.fill import FILLERS, Answering, Encoder, Filling, Hidden, Masked
 from clearhead.settings.generating import Generating
 from clearhead.settings.language import Documents, Language, Scoring, Speaker
 from clearhead.settings.learning import (
@@ -31,9 +31,9 @@ from clearhead.settings.options import (
 )
 
 __all__ = [
-    "BALANCED", "HEAVIEST", "LIGHTEST", "Asking", "Decay", "Documents", "Empty", "Encoder", "Filling",
-    "Format", "Generating", "Hidden", "Kind", "Language", "Learning", "Loading", "Long", "Making", "Masked",
-    "Measures", "Opening", "Problems", "Reading", "Scoring", "Speaker", "Training", "Vocabulary", "Writing",
-    "at_least", "check_choices", "fitted", "flag", "hints_of", "made", "named_weights", "option",
-    "required",
+    "BALANCED", "FILLERS", "HEAVIEST", "LIGHTEST", "Answering", "Asking", "Decay", "Documents", "Empty",
+    "Encoder", "Filling", "Format", "Generating", "Hidden", "Kind", "Language", "Learning", "Loading",
+    "Long", "Making", "Masked", "Measures", "Opening", "Problems", "Reading", "Scoring", "Speaker",
+    "Training", "Vocabulary", "Writing", "at_least", "check_choices", "fitted", "flag", "hints_of", "made",
+    "named_weights", "option", "required",
 ]  # fmt: skip

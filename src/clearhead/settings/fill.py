@@ -7,10 +7,12 @@ from cyclopts import Parameter
 
 from clearhead.errors import SettingError
 from clearhead.settings.asking import Format, Opening
+from clearhead.settings.generating import Generating
 from clearhead.settings.language import Documents
 from clearhead.settings.learning import Learning
 from clearhead.settings.options import at_least, check_choices, flag, option, required
 
+FILLERS = "Models that fill masks"  # the heading of their flags
 Encoders = Literal["bert", "roberta", "modernbert"]
 
 
@@ -30,15 +32,26 @@ class Hidden:
 
 @dataclass(frozen=True, kw_only=True)
 class Filling(Hidden):
-    """How a model for masked tokens is asked: predict and evaluate."""
+    """How a model that fills masks is evaluated."""
 
-    candidates: int = option(5, "predict: most likely tokens that are given for each mask")
-    mask_seed: int = option(0, "evaluate: the same seed hides the same tokens of a text")
+    mask_seed: int = option(0, "the same seed hides the same tokens of a text")
 
     def __post_init__(self) -> None:
         Hidden.__post_init__(self)
-        at_least("candidates", self.candidates, least=1)
         at_least("mask_seed", self.mask_seed, least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answering(Generating):
+    """How a language model goes on, and what one that fills masks gives: predict."""
+
+    candidates: Annotated[int, Parameter(group=FILLERS)] = option(
+        5, "most likely tokens that are given for each mask"
+    )
+
+    def __post_init__(self) -> None:
+        Generating.__post_init__(self)
+        at_least("candidates", self.candidates, least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
