@@ -119,4 +119,4 @@ def test_a_table_in_a_terminal_shows_each_mask(folder, capsys, monkeypatch):
     rows = [Row(text, None, "--text", 1, {}) for text in TEXTS]
     show.results(list(zip(rows, filled, strict=True)), as_json=False)
     seen = capsys.readouterr().out
-    assert "%" in seen and "answer" in seen
+    assert "%" in seen and "answer" in seen and "; " in seen

@@ -181,7 +181,7 @@ def worded(result: Said) -> tuple[str, str]:
             lines = (
                 ", ".join(f"{one.token_str.strip()} {percent(one.score)}" for one in mask) for mask in masks
             )
-            return "\n".join(lines), ""
+            return "; ".join(lines), ""
         case SeveralResult(labels=tuple(labels), scores=scores):
             return ", ".join(f"{label} {percent(scores[label])}" for label in labels) or "none", ""
         case NumberResult(value=float(value)):

@@ -91,6 +91,9 @@ class Masked(Opening, Encoder, Hidden, Learning):
     text_column: str | None = option(None, "column of the texts; else text, sentence or review")
     format: Format | None = option(None, "format of the files, where their names do not tell")
     epochs: int = option(5, "times each text is seen, each time with other tokens hidden")
+    learning_rate: float | None = option(
+        None, "peak learning rate; else 1e-3 for a new model, 5e-5 for one that goes on"
+    )
     batch_tokens: int = option(4096, "tokens in a batch; there are no padding tokens")
 
     def __post_init__(self) -> None:
