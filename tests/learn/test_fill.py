@@ -67,7 +67,7 @@ def test_the_loss_is_the_published_codes(lines, tmp_path, architecture):
         count += len(places)
     total.backward()
     assert gaps.size(members) == count
-    assert float(loss) == pytest.approx(float(total), rel=1e-5)
+    assert loss.item() == pytest.approx(total.item(), rel=1e-5)
     ours, theirs = network.embedding.tokens.weight.grad, published.get_input_embeddings().weight.grad
     torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-3)
 
@@ -143,6 +143,18 @@ def test_a_published_model_goes_on_learning(lines, tmp_path, name, fills):
     before, after = (load_file(folder / "model.safetensors") for folder in (base, out))
     assert before.keys() == after.keys()
     assert any(not torch.equal(before[name], after[name]) for name in after)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_body_gets_the_head_of_its_family(lines, tmp_path, name):
+    base = tiny_folder(tmp_path / "base", name)
+    out = tmp_path / "run"
+    run = ch.train("fill", data=[lines], base=base, out=out, max_steps=1, batch_tokens=64, context=16)
+    assert any("has no head for masked tokens, so that a new one is learned" in note for note in run.notes)
+    list(run)
+    theirs, notes = AutoModelForMaskedLM.from_pretrained(out, output_loading_info=True)
+    assert not notes["missing_keys"] and not notes["unexpected_keys"]
+    assert type(theirs).__name__ == type(filler(name)).__name__
 
 
 @pytest.mark.parametrize("changes", [{}, {"accumulate": 2}, {"whole_words": True, "architecture": "roberta"}])
@@ -253,9 +265,9 @@ def test_a_model_that_cannot_fill_is_refused_as_a_start(lines, tmp_path):
     decoder = tiny_decoder(tmp_path / "decoder", "llama")
     with pytest.raises(ClearheadError, match="is a decoder.*clearhead train language"):
         run_of(lines, tmp_path / "run", base=str(decoder), **usual)
-    body = tiny_folder(tmp_path / "body", "bert")
-    with pytest.raises(ClearheadError, match="has no head for masked tokens.*ForMaskedLM"):
-        run_of(lines, tmp_path / "run", base=str(body), **usual)
+    labelled = tiny_folder(tmp_path / "labelled", "bert", ("a", "b"))
+    with pytest.raises(ClearheadError, match="gives labels, which it would forget"):
+        run_of(lines, tmp_path / "run", base=str(labelled), **usual)
     base = filling_folder(tmp_path / "base", "roberta")
     config = json.loads((base / "tokenizer_config.json").read_text())
     del config["mask_token"]

@@ -14,7 +14,8 @@ from clearhead.learn.course import Course
 from clearhead.learn.finish import write_fill_card
 from clearhead.learn.language import digest_of_texts, sources
 from clearhead.learn.start import refuse_huge
-from clearhead.model.transformer import new_transformer, own_modes
+from clearhead.model.config import Fill
+from clearhead.model.transformer import new_transformer, own_modes, with_fill
 from clearhead.settings import Masked
 from clearhead.tasks.fill import FillScores, Gaps, Hiding
 from clearhead.text.tokenizer import Tokenizer
@@ -31,10 +32,9 @@ class FillRun(Course):
     @own_modes(learning=True)
     def __init__(self, settings: Masked):
         super().__init__(settings)
-        self.notes = []
         self.texts, self.chosen_by, self.few = sources(settings)
         self.digest = digest_of_texts(self.texts, self.chosen_by)
-        loaded = starting_filler(settings, self.texts)
+        loaded, self.notes = starting_filler(settings, self.texts)
         self.context = min(settings.context, Model(loaded).limit or settings.context)
         if (around := loaded.tokenizer.special_count()) >= self.context:
             raise SettingError(
@@ -93,8 +93,9 @@ class FillRun(Course):
         return 1e-3 if self.settings.base == "new" else 5e-5
 
 
-def starting_filler(settings: Masked, texts: Sequence[str]) -> Loaded:
-    """The model before its first step; of a published one, what reads whole texts is let go."""
+def starting_filler(settings: Masked, texts: Sequence[str]) -> tuple[Loaded, list[str]]:
+    """The model before its first step, and what a person should know of it. Of a published one, what reads
+    whole texts is let go, and a body without a head for masked tokens gets a new one."""
     if settings.base != "new":
         loaded = read_folder(locate(settings.base), settings)
         network = loaded.network
@@ -103,13 +104,16 @@ def starting_filler(settings: Masked, texts: Sequence[str]) -> Loaded:
                 f"--from {settings.base} is a decoder, which does not see what stands behind a mask; train "
                 "it with clearhead train language"
             )
-        if network.fill is None:
+        if loaded.labels:
             raise SettingError(
-                f"--from {settings.base} has no head for masked tokens; give a folder whose architectures "
-                "is a …ForMaskedLM, or new"
+                f"--from {settings.base} gives labels, which it would forget; give the model it was made from"
             )
+        notes = []
+        if network.fill is None:
+            with_fill(network, published_fill(loaded), seed=settings.seed)
+            notes.append(f"{settings.base} has no head for masked tokens, so that a new one is learned")
         network.head, network.head_facts = None, None  # which would no longer fit the body
-        return loaded
+        return loaded, notes
     if settings.tokenizer is None:
         kind = settings.architecture
         lowercase = kind == "bert" if settings.lowercase is None else settings.lowercase
@@ -121,7 +125,14 @@ def starting_filler(settings: Masked, texts: Sequence[str]) -> Loaded:
     config, _ = family.heads(family.config(fields), fields, names={*family.published("fill.dense.weight")})
     refuse_huge(sizes(config))
     network = new_transformer(config, None, seed=settings.seed)
-    return Loaded(network, tokenizer, (), family, None, new_head=family.new_head(fields))
+    return Loaded(network, tokenizer, (), family, None, new_head=family.new_head(fields)), []
+
+
+def published_fill(loaded: Loaded) -> Fill:
+    """The head that a body's family has for masked tokens."""
+    family, config = loaded.family, loaded.network.config
+    said = family.fields(config, loaded.network.head_facts)
+    return family.fill(Fields(said, family.model_type)) if family.fill else Fill()
 
 
 def published_fields(settings: Masked, tokenizer: Tokenizer) -> dict[str, Any]:

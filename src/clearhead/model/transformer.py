@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from clearhead.errors import SettingError
 from clearhead.model.attention import Projections
 from clearhead.model.block import Block, norm_for
-from clearhead.model.config import Config, Head, Relative
+from clearhead.model.config import Config, Fill, Head, Relative
 from clearhead.model.heads import ClassificationHead, FillHead
 from clearhead.model.kernels import Context
 from clearhead.model.layout import Batch
@@ -196,6 +196,13 @@ def with_head(network: Transformer, head: Head, *, seed: int) -> Transformer:
             getattr(new, part).load_state_dict(getattr(network.fill, part).state_dict())
     network.head, network.head_facts = new, head
     return without_fill(network)
+
+
+def with_fill(network: Transformer, fill: Fill, *, seed: int) -> Transformer:
+    """The same body with a new head for masked tokens."""
+    network.config = config = replace(network.config, fill=fill)
+    network.fill = _drawn(lambda: FillHead(config, fill), config, seed=seed)
+    return network
 
 
 def without_fill(network: Transformer) -> Transformer:
