@@ -38,7 +38,7 @@ def test_loss_and_gradients_are_those_of_all_logits_at_once(rows, vocab, chunk, 
                 loss = next_token_loss(mine, matrix, targets=targets, bias=bias)
                 with torch.no_grad():
                     again = next_token_loss(x, weight, targets=targets, bias=offset)
-                assert float(again) == pytest.approx(float(loss))
+                assert again.item() == pytest.approx(loss.item())
         (3 * loss).backward()
         found.append((loss.detach(), mine.grad, matrix.grad, *([bias.grad] if biased else [])))
     for right, ours in zip(*found, strict=True):

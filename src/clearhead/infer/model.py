@@ -19,7 +19,7 @@ from clearhead.model.kernels import Context
 from clearhead.model.layout import Batch, pack, round_up, within_budget
 from clearhead.model.transformer import own_modes
 from clearhead.settings import Answering, Asking, Loading, Long, Reading, made
-from clearhead.tasks.fill import Filled, most_likely
+from clearhead.tasks.fill import Filled, most_likely, rows_at_once
 from clearhead.tasks.task import Answer, Task, held_back, task_of
 from clearhead.text.encoding import Text
 from clearhead.text.masks import mask_of, with_masks
@@ -153,8 +153,12 @@ class Model:
             lying = zip(asked, batch.layout.slices, strict=True)
             places = torch.tensor([rows.start + at for own, rows in lying for at in own])
             rows = torch.nn.functional.pad(stream[places], (0, 0, 0, round_up(len(places)) - len(places)))
-            logits = network.fill_logits(rows)[: len(places)]
-            likely = iter(most_likely(logits, tokenizer, count=candidates))
+            parts = rows.split(rows_at_once(self.config.vocab))
+            likely = (
+                one
+                for part in parts
+                for one in most_likely(network.fill_logits(part), tokenizer, count=candidates)
+            )
             for member, own in zip(members, asked, strict=True):
                 masks = tuple(next(likely) for _ in own)
                 found[member] = Filled(masks, len(encodings[member].ids))

@@ -182,7 +182,7 @@ class Gaps:
         for members in within_budget(self.lengths, budget):
             x, targets = self.rows(network, members, drop=None)
             made, weight, bias = network.filling(x)
-            size = max(1, CHUNK // len(weight))
+            size = rows_at_once(len(weight))
             for part, sought in zip(made.split(size), targets.split(size), strict=True):
                 logits = linear(part, weight, bias=bias)
                 losses = functional.cross_entropy(logits, sought, ignore_index=IGNORED, reduction="none")
@@ -192,6 +192,11 @@ class Gaps:
         loss = nats / max(1, masked)
         tokens = sum(self.lengths)
         return FillScores(texts, tokens, masked, loss, exp(min(loss, 700)), right / max(1, masked))
+
+
+def rows_at_once(vocab: int) -> int:
+    """Of how many rows logits are held at a time: a multiple of 8, at which no row's bits depend on it."""
+    return max(1, CHUNK // vocab // 8) * 8
 
 
 def most_likely(
