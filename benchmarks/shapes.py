@@ -105,13 +105,21 @@ def sample(lengths: Sequence[int], *, each: int) -> list[int]:
     return sorted(range(len(lengths)), key=lambda index: lengths[index])[each // 2 :: each]
 
 
-def make_folder(folder: str | Path, shape: Shape, *, seed: int = 0, **changes: object) -> Path:
-    """A published BERT folder with random weights, two labels and a vocabulary of made-up words."""
+def make_folder(
+    folder: str | Path,
+    shape: Shape,
+    *,
+    seed: int = 0,
+    kind: str = "BertForSequenceClassification",
+    **changes: object,
+) -> Path:
+    """A published BERT folder with random weights, of a class with two labels or another, and a vocabulary of
+    made-up words."""
     import torch
-    from transformers import BertConfig, BertForSequenceClassification
+    import transformers
 
     torch.manual_seed(seed)
-    config = BertConfig(
+    config = transformers.BertConfig(
         vocab_size=shape.vocab,
         hidden_size=shape.width,
         num_hidden_layers=shape.layers,
@@ -122,7 +130,7 @@ def make_folder(folder: str | Path, shape: Shape, *, seed: int = 0, **changes: o
         **changes,
     )
     folder = Path(folder)
-    BertForSequenceClassification(config).save_pretrained(folder)
+    getattr(transformers, kind)(config).save_pretrained(folder)
     words = [*SPECIAL, *(f"w{number}" for number in range(FIRST, shape.vocab))]
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
     about = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": LONGEST}

@@ -1,6 +1,7 @@
 """Kill `clearhead train` again and again, resume it, and compare with a run that nothing disturbed.
 
-    python scripts/kill_sweep.py [--kills 40] [--seed 0] [--base FOLDER] [--task classify|language|lora]
+    python scripts/kill_sweep.py [--kills 40] [--seed 0] [--base FOLDER]
+                                 [--task classify|language|fill|lora]
 
 Every run is a process of its own, killed with SIGKILL before a random one of its file operations (so also in
 the middle of a save) or after a random time. Whatever happened, the run that is resumed to its end must leave
@@ -32,7 +33,12 @@ SETTINGS = """
 """.split()
 NEW = "--from new --layers 1 --width 16 --heads 2 --hidden 32 --vocab 300".split()
 LANGUAGE = "--context 24 --documents line --format text".split()
-LORA = "--lora 2 --lora-dropout 0.1 --checkpointing --ema 0.9".split()
+MORE = {
+    "classify": [],
+    "language": ["--architecture", "gpt2", *LANGUAGE],
+    "fill": ["--whole-words", *LANGUAGE],
+    "lora": "--lora 2 --lora-dropout 0.1 --checkpointing --ema 0.9".split() + LANGUAGE,
+}
 NOT_BEGUN = "holds no run to go on with"
 
 
@@ -172,13 +178,11 @@ if __name__ == "__main__":
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--base", help="folder of a model to start from; else a new model")
-    parser.add_argument("--task", choices=("classify", "language", "lora"), default="classify")
+    parser.add_argument("--task", choices=tuple(MORE), default="classify")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         base = ["--from", given.base] if given.base else NEW
-        task = [given.task, *base]
-        if given.task == "language":
-            task = ["language", *LANGUAGE, *(base if given.base else [*NEW, "--architecture", "gpt2"])]
-        elif given.task == "lora":
-            task = ["language", *LANGUAGE, *LORA, "--from", given.base or str(language_model(Path(place)))]
+        if given.task == "lora" and not given.base:
+            base = ["--from", str(language_model(Path(place)))]
+        task = [{"lora": "language"}.get(given.task, given.task), *base, *MORE[given.task]]
         sweep(Path(place), kills=given.kills, seed=given.seed, task=task)

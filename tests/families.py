@@ -102,3 +102,16 @@ def write_tokenizer(folder: Path, name: str) -> None:
         '{"tokenizer_class": "PreTrainedTokenizerFast", "cls_token": "[CLS]", "sep_token": "[SEP]", '
         '"pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]", "model_max_length": 32}'
     )
+
+
+def filler(name: str, *, wide: bool = False, **changes: Any) -> Any:
+    """The published code's model for masked tokens, with random weights, biases among them."""
+    stem, facts = CONFIGS[name]
+    config = getattr(transformers, f"{stem}Config")(**(facts | changes))
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{stem}ForMaskedLM")(config)
+    if wide:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.copy_(torch.randn_like(parameter) * 0.3)
+    return model.eval()

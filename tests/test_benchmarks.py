@@ -19,6 +19,7 @@ import neighbours
 import rotten_tomatoes
 import shapes
 import train_classify
+import train_fill
 from clearhead.learn.schedule import Schedule
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
@@ -117,6 +118,16 @@ def test_the_sides_of_the_training_benchmark_take_the_same_steps(job):
     assert {one["steps"] for (one,) in found.values()} == {2}
     assert all(one["loss"] == pytest.approx(0.7, abs=0.1) for (one,) in found.values())
     assert train_classify.table(train_classify.rows_of(found, texts=40, shape=TINY)).count("\n") == 4
+
+
+def test_the_sides_of_the_masked_benchmark_take_the_same_steps(tmp_path):
+    job = {"folder": str(tmp_path), "shape": asdict(TINY), "texts": 40, "cores": 1, "sgemm": 64}
+    train_fill.prepare(job)
+    here = {side: measure for side, measure in train_fill.MEASURE.items() if side.endswith("0.1")}
+    found = {side: [measure(job)] for side, measure in here.items()}
+    assert {one["steps"] for (one,) in found.values()} == {2}
+    assert all(one["loss"] == pytest.approx(np.log(TINY.vocab), abs=0.2) for (one,) in found.values())
+    assert train_fill.table(train_fill.rows_of(found, texts=40, shape=TINY)).count("\n") == 4
 
 
 def test_a_neighbour_that_changes_a_bit_is_seen(job):

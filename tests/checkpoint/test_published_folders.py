@@ -6,13 +6,21 @@ import warnings
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
 
 from clearhead.checkpoint.folder import read_folder
 from clearhead.errors import FolderError
 from clearhead.infer.model import Model, packed
 from clearhead.model.kernels import Context
+from clearhead.model.layout import pack
 from clearhead.settings import Opening
+from clearhead.text.masks import with_masks
 from clearhead.text.tokenizer import Tokenizer
 from float64 import in_float64
 from published_folders import build, descriptions
@@ -77,6 +85,8 @@ def test_a_published_folder_loads_with_its_facts(description, tmp_path):
     head = loaded.network.head_facts
     kind = "labels" if head and head.labels else "vector" if head else "none"
     assert kind == expected.get("head", "labels")
+    stated = description["config"].get("architectures", [""])[0]
+    assert bool(loaded.network.config.fill) == stated.endswith("ForMaskedLM")
     assert loaded.problem == expected.get("problem", "single_label_classification")
     assert Model(loaded).limit == expected["limit"]
 
@@ -89,6 +99,10 @@ def test_a_published_folder_gives_the_published_ids(description, tmp_path):
         assert list(ours.encode([text])[0].ids) == theirs(text)["input_ids"]
     for first, second in PAIRS:
         assert list(ours.encode([(first, second)])[0].ids) == theirs(first, second)["input_ids"]
+    if theirs.mask_token:
+        masked = f"a good {theirs.mask_token}, not very{theirs.mask_token} \n{theirs.mask_token} soup"
+        mine = with_masks(ours, masked, name="", limit=None)
+        assert list(mine.ids) == theirs(masked)["input_ids"]
 
 
 @pytest.mark.parametrize("description", SPELLED, ids=name)
@@ -130,6 +144,21 @@ def test_a_published_folder_gives_the_published_vectors_and_logits(description, 
     expected = right.logits if model.loaded.labels else right.get("pooler_output")
     if answer is not None and expected is not None:
         torch.testing.assert_close(answer, expected, **near)
+
+
+FILLING = [d for d in READ if d["config"].get("architectures", [""])[0].endswith("ForMaskedLM")]
+
+
+@pytest.mark.parametrize("description", FILLING, ids=name)
+def test_a_published_head_for_masked_tokens_gives_the_published_logits(description, tmp_path):
+    network = read(description, tmp_path).network.double()
+    code = AutoModelForMaskedLM._model_mapping[type(AutoConfig.from_pretrained(tmp_path / "folder"))]
+    ids = list(range(2, 14))
+    with torch.no_grad(), in_float64(code):
+        published = code.from_pretrained(tmp_path / "folder", dtype=torch.float64).eval()
+        right = published(input_ids=torch.tensor([ids])).logits[0]
+        ours = network.fill_logits(network(pack([ids]))[: len(ids)])
+    torch.testing.assert_close(ours, right, atol=1e-10, rtol=1e-10)
 
 
 @pytest.mark.parametrize("description", [each for each in READ if only_bin(each)], ids=name)

@@ -219,7 +219,9 @@ def test_ctrl_c_twice_stops_at_once_and_the_run_goes_on(reviews, right, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("task", "kills"), [("classify", "40"), ("language", "20"), ("lora", "20")])
+@pytest.mark.parametrize(
+    ("task", "kills"), [("classify", "40"), ("language", "20"), ("fill", "20"), ("lora", "20")]
+)
 def test_kills_at_any_moment_change_no_bit(task, kills):
     """Public report A19: killed before random file operations, and after random times."""
     script = Path(__file__).parents[2] / "scripts" / "kill_sweep.py"

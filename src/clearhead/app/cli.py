@@ -10,7 +10,7 @@ from typing import Any, get_args
 from cyclopts import App, CycloptsError, Parameter, convert
 
 from clearhead import __version__
-from clearhead.app import merging, speaking, verbs
+from clearhead.app import filling, merging, speaking, verbs
 from clearhead.data.wording import visible
 from clearhead.errors import ClearheadError, Interrupted, SettingError
 
@@ -54,6 +54,7 @@ app = App(
 train = App(name="train", help="Train a model from a file of texts.")
 train.command(verbs.train_classify, name=["classify", "text-classification"])
 train.command(verbs.train_language, name=["language", "text-generation"])
+train.command(filling.train_fill, name=["fill", "fill-mask"])
 app.command(train)
 tokenizer = App(name="tokenizer", help="Learn a vocabulary from files of texts.")
 tokenizer.command(verbs.tokenizer_train, name="train")

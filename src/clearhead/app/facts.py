@@ -44,12 +44,13 @@ def info(model: str, opening: Opening, *, as_json: bool) -> None:
         if not config.decoder_layers
         else f"{config.layers} + {config.decoder_layers} blocks"
     )
+    masks = "what stands behind masks" if config.fill else ""
     lines |= {
         "shape": f"{stack}, width {config.width:,}, {config.heads} heads of {config.each_head}, "
         f"feed-forward {config.hidden:,}, vocabulary {config.vocab:,}",
         "positions": f"{said_positions(config.positions)}; "
         f"layer norm {'before' if config.norm_first else 'after'} attention and feed-forward",
-        "head": f"{head.pooling} pooling, {head.labels} labels" if head else "none",
+        "head": f"{head.pooling} pooling, {head.labels} labels" if head else masks or "none",
         "parameters": f"{size.parameters:,} ({size.embedding:,} of them in embedding tables)",
         "memory": f"{big(size.weight_bytes)}B of float32 weights; "
         f"{big(size.training_bytes)}B to train with AdamW, without activations",

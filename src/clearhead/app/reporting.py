@@ -1,10 +1,11 @@
 """A run's report, from what the run, its log and its evaluation hold."""
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from clearhead.app.machine import machine
-from clearhead.app.show import say, span
+from clearhead.app.show import percent, say, span
 from clearhead.data.wording import counted
 from clearhead.errors import ClearheadError
 from clearhead.explain.mistakes import most_confident_mistakes
@@ -13,14 +14,18 @@ from clearhead.infer.evaluate import Evaluation
 from clearhead.infer.generate import tokens
 from clearhead.infer.model import Model
 from clearhead.learn.corpus import Chats, Texts
+from clearhead.learn.course import Course
+from clearhead.learn.fill import FillRun
 from clearhead.learn.language import LanguageRun
 from clearhead.learn.place import REPORT, read_log
 from clearhead.learn.run import Run
 from clearhead.model.config import Problem
 from clearhead.settings import Generating
 from clearhead.tasks.baseline import baseline, baseline_name
+from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.task import Scores
+from clearhead.text.masks import MASK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +128,18 @@ def report_of_run(run: Run) -> Path:
 
 
 SAMPLES = 3  # how many texts that were kept aside are gone on with
+WORDS = 12  # of a text that was kept aside, one of them hidden
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What differs between the reports of models that learn from texts alone."""
+
+    kind: str
+    scored: str  # what the metrics are of, in words
+    samples: list[Sample]
+    samples_source: str
+    ask: tuple[str, str]
 
 
 def report_of_language(run: LanguageRun) -> Path:
@@ -130,14 +147,56 @@ def report_of_language(run: LanguageRun) -> Path:
     from clearhead.infer.model import load
 
     model = load(run.out)
-    log = read_log(run.out)
-    best = next(line for line in log if line["step"] == run.best_step)
     scores = LanguageScores(
         texts=len(run.chosen_by),
         tokens=run.validation.counted,
         bytes=run.chosen_by.bytes,
-        **{name: best[f"eval_{name}"] for name in ("loss", "perplexity", "bits_per_byte")},
+        **best_of(run, "loss", "perplexity", "bits_per_byte"),
     )
+    told = Told(
+        kind="a language model",
+        scored=f"{scores.tokens:,} tokens",
+        samples=samples(model, run.chosen_by),
+        samples_source=run.chosen_by.opened,
+        ask=("Talk with it", f"clearhead chat {run.out}")
+        if isinstance(run.texts, Chats)
+        else ("Let it write", f'clearhead generate {run.out} "…" --temperature 0.8'),
+    )
+    return report_of_texts(run, model, scores=scores, told=told)
+
+
+def report_of_fill(run: FillRun) -> Path:
+    """The report of a model that fills masks: how well the best one knows hidden tokens, and what it says."""
+    from clearhead.infer.model import load
+
+    model = load(run.out)
+    scores = FillScores(
+        texts=len(run.chosen_by),
+        tokens=sum(run.validation.lengths),
+        masked=int(run.validation.size(range(len(run.validation.spans)))),
+        **best_of(run, "loss", "perplexity", "accuracy"),
+    )
+    told = Told(
+        kind="a model that fills masks",
+        scored=f"{scores.masked:,} hidden tokens",
+        samples=gaps(model, run.chosen_by) if isinstance(run.chosen_by, Texts) else [],
+        samples_source="Beginnings of texts kept aside, a word hidden (bold), and what it says was there.",
+        ask=("Ask it", f'clearhead predict {run.out} --text "… {MASK} …"'),
+    )
+    return report_of_texts(run, model, scores=scores, told=told)
+
+
+def best_of(run: Course, *names: str) -> dict[str, float]:
+    """These scores of the best model, as the log tells them."""
+    best = next(line for line in read_log(run.out) if line["step"] == run.best_step)
+    return {name: best[f"eval_{name}"] for name in names}
+
+
+def report_of_texts(
+    run: LanguageRun | FillRun, model: Model, *, scores: LanguageScores | FillScores, told: Told
+) -> Path:
+    """The report of a model that learned from texts alone."""
+    log = read_log(run.out)
     trained = sum(line["tokens"] for line in log)
     config, noun = model.config, run.texts.noun
     facts = {
@@ -157,24 +216,19 @@ def report_of_language(run: LanguageRun) -> Path:
     write_report(
         path,
         Report(
-            title=f"{run.out.name}: a language model",
+            title=f"{run.out.name}: {told.kind}",
             subtitle=", ".join(run.settings.data),
             metrics=scores,
-            metrics_of=f"{scores.tokens:,} tokens of {noun}s kept aside (the best model was chosen by them)",
+            metrics_of=f"{told.scored} of {noun}s kept aside (the best model was chosen by them)",
             log=log,
-            samples=samples(model, run.chosen_by),
-            samples_source=run.chosen_by.opened,
+            samples=told.samples,
+            samples_source=told.samples_source,
             facts=facts,
             timing=timing,
             machine={name: value for name, value in machine().items() if name != "cache"},
             settings=asdict(run.settings),
             notes=run.notes,
-            next_steps=[
-                ("Talk with it", f"clearhead chat {run.out}")
-                if isinstance(run.texts, Chats)
-                else ("Let it write", f'clearhead generate {run.out} "…" --temperature 0.8'),
-                ("Check its promises on this machine", f"clearhead verify {run.out}"),
-            ],
+            next_steps=[told.ask, ("Check its promises on this machine", f"clearhead verify {run.out}")],
         ),
     )
     return path
@@ -190,3 +244,17 @@ def samples(model: Model, aside: Texts | Chats) -> list[Sample]:
     for token in tokens(model, [ids[-(model.limit or len(ids)) :] for _, ids in opened], settings=ways):
         written[token.text] += token.piece
     return [Sample(prompt=prompt, text=text) for (prompt, _), text in zip(opened, written, strict=True)]
+
+
+def gaps(model: Model, aside: Texts) -> list[Sample]:
+    """What the model says of the middle word of the beginnings of a few texts, as far as they fit it."""
+    found = []
+    for text in aside.texts[:SAMPLES]:
+        words = text.split()[:WORDS]
+        middle = len(words) // 2
+        sentence = " ".join([*words[:middle], MASK, *words[middle + 1 :]])
+        with suppress(ClearheadError):  # a sentence longer than the model takes
+            (filled,) = model.fill([sentence], candidates=3)
+            said = ", ".join(f"{one.token_str.strip()} {percent(one.score)}" for one in filled.masks[0])
+            found.append(Sample(prompt=sentence, text=f" – {said}; it was: {words[middle]}"))
+    return found

@@ -18,6 +18,7 @@ from clearhead.data.wording import visible
 from clearhead.infer.continued import Continued
 from clearhead.infer.evaluate import Evaluation
 from clearhead.tasks.classify import Result
+from clearhead.tasks.fill import Filled
 from clearhead.tasks.regress import NumberResult
 from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_numbers import NumberMetrics
@@ -25,7 +26,7 @@ from clearhead.tasks.scores_several import SeveralMetrics
 from clearhead.tasks.several import SeveralResult
 from clearhead.tasks.task import Answer, Scores
 
-Said = Answer | Continued
+Said = Answer | Continued | Filled
 
 
 class Pipe(Console):
@@ -159,7 +160,7 @@ def line_of(row: Row, result: Said) -> dict[str, Any]:
 
 def result_table(found: Sequence[tuple[Row, Said]]) -> None:
     """Results for a terminal."""
-    speaks = any(isinstance(result, Continued) for _, result in found)
+    speaks = any(isinstance(result, Continued | Filled) for _, result in found)
     columns = ("text", "answer") if speaks else ("answer", Column("score", justify="right"), "text")
     table = Table(*columns)
     for row, result in found:
@@ -176,6 +177,11 @@ def worded(result: Said) -> tuple[str, str]:
             return " ".join(answer.split())[:300], ""
         case Result(label=str(label), score=score):
             return label, percent(score or 0.0)
+        case Filled(masks=masks) if masks:
+            lines = (
+                ", ".join(f"{one.token_str.strip()} {percent(one.score)}" for one in mask) for mask in masks
+            )
+            return "; ".join(lines), ""
         case SeveralResult(labels=tuple(labels), scores=scores):
             return ", ".join(f"{label} {percent(scores[label])}" for label in labels) or "none", ""
         case NumberResult(value=float(value)):

@@ -12,8 +12,10 @@ from cyclopts import Parameter
 
 from clearhead.errors import DataError, SettingError
 from clearhead.settings import (
+    FILLERS,
+    Answering,
     Asking,
-    Generating,
+    Filling,
     Language,
     Loading,
     Opening,
@@ -46,9 +48,13 @@ Open = Annotated[Opening, Parameter(name="*")]
 Load = Annotated[Loading, Parameter(name="*")]
 Write = Annotated[Writing, Parameter(name="*")]
 Score = Annotated[Scoring, Parameter(name="*", group="Language models")]
-Ways = Annotated[Generating, Parameter(name="*", group="Language models")]
-ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Generating()
-SCORE = Scoring()
+Ways = Annotated[Answering, Parameter(name="*", group="Language models")]
+Fill = Annotated[Filling, Parameter(name="*", group=FILLERS)]
+ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Answering()
+SCORE, FILL = Scoring(), Filling()
+LABELLED = ("abstain_below", "pair_column", "label_column")
+MASKING = ("candidates", *(item.name for item in fields(Filling)))
+SHARED = ("documents", "context")  # of all models that learn from texts alone
 
 
 def train_classify(settings: Settings) -> int:
@@ -90,18 +96,25 @@ def evaluate(
     *,
     settings: Ask = ASK,
     scoring: Score = SCORE,
+    filling: Fill = FILL,
     opening: Load = LOAD,
     json: Json = False,
 ) -> int:
-    """Evaluate a model on a file of labelled texts; a language model on texts."""
+    """Evaluate a model on a file of labelled texts; a language model, or one that fills masks, on texts."""
     from clearhead.app import show
     from clearhead.infer.evaluate import evaluate_file
+    from clearhead.infer.fill import evaluate_fill
     from clearhead.infer.model import load
     from clearhead.infer.perplexity import evaluate_language
 
     loaded = load(model, **asdict(opening))
-    if refuse_other(loaded, settings, ways=scoring):
-        told = evaluate_language(loaded, data, asking=settings, scoring=scoring)
+    refuse_other(loaded, settings, scoring, filling)
+    if loaded.speaks or loaded.fills:
+        told: Any = (
+            evaluate_language(loaded, data, asking=settings, scoring=scoring)
+            if loaded.speaks
+            else evaluate_fill(loaded, data, asking=settings, scoring=scoring, filling=filling)
+        )
         about = {"context": told.context, "seconds": told.seconds}
         show.pairs(asdict(told.metrics) | about, as_json=json)
         return 0
@@ -121,12 +134,13 @@ def predict(
     opening: Load = LOAD,
     writing: Write = WRITE,
 ) -> int:
-    """Predict the label of each text of a file, of --text, or of standard input, or, with a language model,
-    how it goes on; one JSON object a line."""
+    """Predict the label of each text of a file, of --text, or of standard input or, with a language model,
+    how it goes on or, with one that fills masks, what stands at each [MASK]; one JSON object a line."""
     from clearhead.app import show
     from clearhead.app.writing import check_out
     from clearhead.infer.continued import continued
     from clearhead.infer.evaluate import predict_rows
+    from clearhead.infer.fill import fill_rows
     from clearhead.infer.model import load
 
     if text and file:
@@ -136,7 +150,7 @@ def predict(
     if file and file != "-" and not Path(file).exists() and (" " in file or "." not in file):
         raise SettingError(f"there is no file {file!r}; to ask about a text, write --text {file!r}")
     loaded = load(model, **asdict(opening))
-    speaks = refuse_other(loaded, settings, ways=ways)
+    refuse_other(loaded, settings, ways)
     if writing.out is not None:
         check_out(writing.out, model=loaded.loaded.folder)
     if text:
@@ -145,26 +159,30 @@ def predict(
             show.say(f"note: {model} was trained on pairs of texts ({column}); each --text is asked alone")
     else:
         rows = rows_of(file or "-", loaded, settings=settings)
-    found = (
-        continued(loaded, rows, settings=ways, long=settings.long)
-        if speaks
-        else predict_rows(loaded, rows, settings=settings)
-    )
+    if loaded.speaks:
+        found: Any = continued(loaded, rows, settings=ways, long=settings.long)
+    elif loaded.fills:
+        found = fill_rows(loaded, rows, settings=settings, candidates=ways.candidates)
+    else:
+        found = predict_rows(loaded, rows, settings=settings)
     show.results(found, as_json=writing.json, out=writing.out)
     return 0
 
 
-def refuse_other(model: "Model", settings: Asking, *, ways: Generating | Scoring) -> bool:
-    """Whether a model goes on with texts; options of the other kind of model are refused by name."""
-    speaks, what = model.speaks, "labels" if model.speaks else "language models"
-    given: Any = settings if speaks else ways
-    names = ("abstain_below", "pair_column", "label_column") if speaks else [one.name for one in fields(ways)]
-    for name in names:
-        if getattr(given, name) != getattr(type(given)(), name):
-            raise SettingError(
-                f"{flag(name)} is for {what}, and {model.name} is of another kind; leave it out"
-            )
-    return speaks
+def refuse_other(model: "Model", *given: Any) -> None:
+    """Refuse, by name, options of these settings that are for another kind of model."""
+    for settings in given:
+        for name in (item.name for item in fields(settings)):
+            if isinstance(settings, Asking):
+                what, right = "labels", name not in LABELLED or not (model.speaks or model.fills)
+            elif name in MASKING:
+                what, right = "models that fill masks", model.fills
+            else:
+                what, right = "language models", model.speaks or (model.fills and name in SHARED)
+            if not right and getattr(settings, name) != getattr(type(settings)(), name):
+                raise SettingError(
+                    f"{flag(name)} is for {what}, and {model.name} is of another kind; leave it out"
+                )
 
 
 def rows_of(path: str, model: "Model", *, settings: Asking) -> list[Any]:

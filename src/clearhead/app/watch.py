@@ -13,6 +13,7 @@ from clearhead.app.show import decimal, emit, err, percent, plain, say, span
 from clearhead.data.wording import counted
 from clearhead.learn.course import Course
 from clearhead.learn.run import Run
+from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_numbers import NumberMetrics
@@ -75,11 +76,14 @@ def stopping(run: Course) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def brief(metrics: Scores | LanguageScores) -> str:
+def brief(metrics: Scores | LanguageScores | FillScores) -> str:
     """The scores on one line."""
     match metrics:
         case LanguageScores():
             scores = f"perplexity {metrics.perplexity:,.2f}, {metrics.bits_per_byte:.3f} bits a byte"
+        case FillScores():
+            right = percent(metrics.accuracy)
+            scores = f"perplexity {metrics.perplexity:,.2f}, {right} of hidden tokens right"
         case Metrics():
             scores = f"accuracy {percent(metrics.accuracy)}, macro F1 {metrics.macro_f1:.3f}"
         case SeveralMetrics():

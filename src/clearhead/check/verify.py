@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clearhead.check.filling import filling
 from clearhead.check.finding import KEPT, RIGHT, SAME, TEXT, Finding, Verdict, judged
 from clearhead.check.samples import TEXTS, companies, random_encodings
 from clearhead.check.speaking import speaking
@@ -43,17 +44,20 @@ def answers(
     network: Transformer, encodings: list[Encoding], *, context: Context | None = None
 ) -> list[Tensor]:
     """For each text, in order, all the model says: the vector of each token and, with a head, its row; with a
-    language head, the logits of what comes next."""
+    language head, the logits of what comes next; with one for masked tokens, those of the middle token."""
     batch = packed(encodings)
     context = context or Context.of(batch.layout)
     stream = network(batch, context)
     found = [stream[rows].flatten() for rows in batch.layout.slices]
     if network.head:
         found = [torch.cat(pair) for pair in zip(found, network.head(stream, context), strict=True)]
-    if network.config.language_head:
-        last = torch.tensor([rows.stop - 1 for rows in batch.layout.slices])
-        rows = torch.nn.functional.pad(stream[last], (0, 0, 0, -len(last) % 8))
-        found = [torch.cat(pair) for pair in zip(found, network.next_logits(rows), strict=False)]
+    slices = batch.layout.slices
+    if network.config.language_head or network.fill:
+        ends = [rows.stop - 1 for rows in slices]
+        places = [(rows.start + rows.stop) // 2 for rows in slices] if network.fill else ends
+        rows = torch.nn.functional.pad(stream[torch.tensor(places)], (0, 0, 0, -len(places) % 8))
+        logits = network.fill_logits(rows) if network.fill else network.next_logits(rows)
+        found = [torch.cat(pair) for pair in zip(found, logits, strict=False)]
     return found
 
 
@@ -121,6 +125,9 @@ def equations(model: Model) -> Iterator[Finding]:
                 parts.append(np.ravel(ask(encoding.ids, encoding.segments)))
             if network.config.language_head:
                 parts.append(whole.next_logits(encoding.ids))
+            if network.fill:
+                logits = whole.fill_logits(encoding.ids, encoding.segments)
+                parts.append(logits[len(logits) // 2])
             plain.append(torch.from_numpy(np.concatenate(parts)))
     gap = largest_gap([fast[place] for place in places], plain)
     yield judged(
@@ -160,6 +167,13 @@ def served(model: Model) -> Iterator[Finding]:
         figure=f"{len(given) - wrong} of {len(given)} texts, {sum(r.dropped > 0 for r in results)} cut",
         hint="between the texts and the equations something is lost, swapped or cut wrongly",
     )
+
+
+def filled(model: Model) -> Iterator[Finding]:
+    """The laws of a model that fills masks, where the tokenizer has one; none for others."""
+    if model.fills and "mask_token" in model.tokenizer.roles:
+        with folder_of(model) as folder:
+            yield from filling(model, folder)
 
 
 def keeping(model: Model) -> Iterator[Finding]:
@@ -248,6 +262,7 @@ LAWS: tuple[Callable[[Model], Iterator[Finding]], ...] = (
     equations,
     served,
     speaking,
+    filled,
     keeping,
     texts,
 )

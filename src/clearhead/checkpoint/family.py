@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -10,8 +10,9 @@ from torch import Tensor
 
 from clearhead.checkpoint.translate import Fields
 from clearhead.errors import ClearheadError, FolderError
-from clearhead.model.config import Config, Head
+from clearhead.model.config import Config, Fill, Head
 
+FILLING = ("ForMaskedLM", "BertForPreTraining")  # how classes with a head for masked tokens end
 Shape = list[int]
 
 
@@ -104,7 +105,8 @@ class Family:
 
     `prefix` may or may not stand before the names of the body; `spellings` are older endings; `ignored` are
     patterns of tensors that hold nothing learned or belong to heads that are not read. Where a language head
-    is tied, `tied` names its matrix and the one it is: a file may hold it twice.
+    is tied, `tied` names its matrix and the one it is: a file may hold it twice. `fill` are the facts of the
+    published head for masked tokens, whose bias a file may also hold under two names, `twin_bias`.
     `fields` need not judge: whether a family can say what a model computes is found by reading it back.
     """
 
@@ -119,6 +121,17 @@ class Family:
     spellings: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     tied: tuple[str, str] = ("", "")
+    fill: Callable[[Fields], Fill] | None = None
+    twin_bias: tuple[str, str] = ("", "")
+
+    def heads(self, config: Config, fields: Fields, *, names: set[str]) -> tuple[Config, Head | None]:
+        """The facts with the head for masked tokens, if the folder states one and holds some of it; the head
+        over texts."""
+        parts = [part for rule in self.rules if rule.ours.startswith("fill.") for part in rule.published]
+        held = {name for name in names if name.startswith(tuple(part.partition("{")[0] for part in parts))}
+        if self.fill and held and any(one.endswith(FILLING) for one in fields("architectures", None) or []):
+            return replace(config, fill=self.fill(fields)), self.head(fields, names - held)
+        return config, self.head(fields, names)
 
     def says(self, config: Config, head: Head | None, *, names: Iterable[str]) -> dict[str, Any] | None:
         """The published fields of a model; None where, read back, they would be another's.
@@ -132,7 +145,7 @@ class Family:
             if head and head.labels:
                 given |= {"num_labels": head.labels}
             again = Fields(given, self.model_type)
-            same = self.config(again) == config and self.head(again, parts) == head
+            same = self.heads(self.config(again), again, names=parts) == (config, head)
         except (ClearheadError, AttributeError):  # a fact of another kind, or no name for it
             return None
         return values if same else None
@@ -167,8 +180,14 @@ class Family:
             twice = [name for name in tensors if name != self.plain(name) and self.plain(name) in tensors]
             raise FolderError(f"{source}: tensors are there under two names: {_some(twice or list(tensors))}")
         tensors.clear()  # what is stacked is let go at once, so that no second copy of all comes to be
-        if config.language_head and config.tied:
-            self.untwin(given, source=source)
+        fill = config.fill
+        if (config.language_head and config.tied) or (fill and fill.tied):
+            self.untwin(given, self.tied, source=source)
+        twin, whole = self.twin_bias if fill else ("", "")
+        if twin in given and (whole not in given or not (fill and fill.tied)):
+            given[whole] = given.pop(twin)  # which is what is computed with
+        elif fill:
+            self.untwin(given, self.twin_bias, source=source)
         names, used = list(given), set[str]()
         missing: list[str] = []
         misshapen: list[str] = []
@@ -204,9 +223,9 @@ class Family:
                 )
         return ours
 
-    def untwin(self, given: dict[str, Tensor], *, source: str) -> None:
-        """Let go of a tied matrix that is there twice; two that differ are two readings of one file."""
-        twin, whole = self.tied
+    def untwin(self, given: dict[str, Tensor], tied: tuple[str, str], *, source: str) -> None:
+        """Let go of a tied tensor that is there twice; two that differ are two readings of one file."""
+        twin, whole = tied
         if twin not in given or whole not in given:
             return
         if not torch.equal(given.pop(twin), given[whole]):
@@ -225,6 +244,9 @@ class Family:
             for part, piece in zip(parts, form.back(tensor, config), strict=True):
                 bare = not prefixed or part.startswith(self.bare)
                 published[part if bare else self.prefix + part] = piece.contiguous()
+        twin, whole = self.twin_bias
+        if config.fill and not config.fill.tied and whole in published:
+            published[twin] = published[whole].clone()  # the published code ties neither or both
         return published
 
     def ignores(self, name: str) -> bool:

@@ -69,7 +69,10 @@ def answers(network: Transformer, ids: list[list[int]], *, segments: list[list[i
     with InDouble():
         stream = network(batch, context)
         firsts = [stream[rows][0] for rows in batch.layout.slices]
-        found = list(network.head(stream, context)) if network.head else firsts
+        if network.fill:
+            found = list(network.fill_logits(torch.stack(firsts)))
+        else:
+            found = list(network.head(stream, context)) if network.head else firsts
     return [row[:KEPT].tolist() for row in found]
 
 

@@ -124,7 +124,7 @@ def _read(folder: Path, opening: Opening) -> Loaded:
     config = _facts(lambda: family.config(fields), fields)  # before gigabytes are read
     stored = read_tensors(folder, allow_bin=opening.allow_bin)
     names = {family.plain(name) for name in stored.tensors}
-    head = _facts(lambda: family.head(fields, names), fields)
+    config, head = _facts(lambda: family.heads(config, fields, names=names), fields)
     new_head = _facts(lambda: family.new_head(fields), fields)
     fields.warn_unread()
     if config.layers > len(names):
@@ -286,10 +286,9 @@ def write_folder(folder: str | Path, loaded: Loaded, *, instead: Iterable[str] =
     values["dtype"] = "float32"
     if loaded.ends:
         values["eos_token_id"] = list(loaded.ends)
-    ours = {name: tensor.float() for name, tensor in state.items()}
-    tensors = family.to_published(
-        ours, prefixed=bool(loaded.labels) or network.config.language_head, config=network.config
-    )
+    ours, config = {name: tensor.float() for name, tensor in state.items()}, network.config
+    headed = bool(loaded.labels) or config.language_head or config.fill is not None
+    tensors = family.to_published(ours, prefixed=headed, config=config)
     with moved_together(folder, instead=instead) as place:
         loaded.tokenizer.write(place)
         write_tensors(place / WEIGHTS, tensors)

@@ -123,3 +123,10 @@ def rotary_base(fields: Fields, *, kind: str, older: str, default: float) -> flo
         if stated.get(name, "default") != "default":
             raise FolderError(f"{fields.source}: {name}={stated[name]!r} is not supported, only 'default'")
     return float(stated.get("rope_theta", usual))
+
+
+def two_bases(fields: Fields) -> tuple[float, float | None]:
+    """ModernBERT's: that of blocks which see the whole text, and that of blocks with a window."""
+    base = rotary_base(fields, kind="full_attention", older="global_rope_theta", default=160000.0)
+    local = rotary_base(fields, kind="sliding_attention", older="local_rope_theta", default=10000.0)
+    return base, local

@@ -62,6 +62,10 @@ def sizes(config: Config, head: Head | None = None, *, context: int = 512) -> Si
     if config.language_head:
         operations += config.vocab * width
         total += 0 if config.tied else config.vocab * width
+    if fill := config.fill:
+        dense, matrix = width * narrow + fill.bias * narrow, config.vocab * narrow
+        operations += dense + matrix
+        total += dense + norm * narrow // width + fill.output_bias * config.vocab + (not fill.tied) * matrix
     if head:
         total += (width * width + width * head.bias if head.dense else 0) + (width + 1) * head.labels
         total += norm * head.dense_norm

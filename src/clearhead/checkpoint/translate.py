@@ -3,10 +3,11 @@
 import re
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from clearhead.errors import FolderError
-from clearhead.model.config import Activation, Config, Head
+from clearhead.model.config import Activation, Config, Fill, Head
 
 # Fields of published configs that change no number we compute.
 HARMLESS = frozenset(
@@ -105,9 +106,16 @@ def read_plain(fields: Fields, table: Plain) -> dict[str, Any]:
     return {fact: fields.fact(fact, name, default=default) for name, (fact, default) in table.items()}
 
 
-def write_plain(facts: Config | Head, table: Plain) -> dict[str, Any]:
+def write_plain(facts: Config | Head | Fill, table: Plain) -> dict[str, Any]:
     """The fields of such facts."""
     return {name: getattr(facts, fact) for name, (fact, _) in table.items()}
+
+
+def windows(fields: Fields) -> dict[str, Any]:
+    """How far blocks with a window see, and which have none."""
+    window = fields("local_attention", 128) // 2
+    fields.require(sliding_window=window)
+    return {"window": window, "global_every": global_every(fields)}
 
 
 def global_every(fields: Fields) -> int:
@@ -140,14 +148,40 @@ def label_count(fields: Fields) -> int:
     return len(labels) if labels else fields("num_labels", 2)
 
 
-def has_classifier(fields: Fields, names: set[str], *, marker: str, architecture: str) -> bool:
-    """Whether a folder holds the published classification head; any other head is refused by name."""
+def published_class(stem: str, config: Config, *, head: Head | None) -> list[str]:
+    """The class of the published code that has these heads, as `architectures` names it."""
+    labelled = "ForSequenceClassification" if head and head.labels else "Model"
+    return [stem + ("ForMaskedLM" if config.fill else labelled)]
+
+
+TIED: Plain = {"tie_word_embeddings": ("tied", True)}
+
+
+def read_fill(fields: Fields, *, activation: str | None = None, table: Plain | None = None) -> Fill:
+    """The head for masked tokens: its activation stands in a field, or is GELU."""
+    kind = fields.choice(activation, ACTIVATIONS, default="gelu") if activation else Activation.GELU
+    return Fill(kind, **read_plain(fields, TIED), **read_plain(fields, table or {}))
+
+
+def write_fill(
+    fill: Fill | None, *, activation: str | None = None, table: Plain | None = None
+) -> dict[str, Any]:
+    """The fields of such a head, where there is one."""
+    if fill is None:
+        return {}
+    said = {activation: SPELLED[fill.activation]} if activation else {}
+    return said | write_plain(fill, TIED) | write_plain(fill, table or {})
+
+
+def classifier(fields: Fields, names: set[str], *, new: Head, marker: str, stem: str) -> Head | None:
+    """The published classification head, `new` with its labels, where a folder holds it; any other head is
+    refused by name."""
     if not any(name.startswith("classifier.") for name in names):
-        return False
-    stated = fields("architectures", None)
+        return None
+    stated, architecture = fields("architectures", None), f"{stem}ForSequenceClassification"
     if marker not in names or architecture not in (stated or []):
         raise FolderError(f"{fields.source}: the head of {stated} is not supported, only {architecture}")
-    return True
+    return replace(new, labels=label_count(fields))
 
 
 def all_blocks(fields: Fields, kind: str) -> None:

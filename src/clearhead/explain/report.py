@@ -9,9 +9,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from clearhead.checkpoint.files import moved_into_place
 from clearhead.explain import curves, summary, tables, wording
 from clearhead.explain.mistakes import Mistake
+from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
-from clearhead.tasks.scores_numbers import NumberMetrics
+from clearhead.tasks.scores_several import SeveralMetrics
 from clearhead.tasks.task import Scores
 
 TEMPLATE = "report.html.jinja"
@@ -46,7 +47,7 @@ class Report:
 
     title: str
     subtitle: str
-    metrics: Scores | LanguageScores
+    metrics: Scores | LanguageScores | FillScores
     metrics_of: str
     baseline: Scores | None = None
     baseline_name: str | None = None
@@ -92,6 +93,6 @@ def page(report: Report) -> str:
         matrix=tables.matrix(metrics) if isinstance(metrics, Metrics) else [],
         pairs=tables.confused_pairs(metrics) if isinstance(metrics, Metrics) else [],
         calibration=tables.calibration_rows(metrics) if isinstance(metrics, Metrics) else [],
-        classes=[] if isinstance(metrics, NumberMetrics | LanguageScores) else tables.class_rows(metrics),
+        classes=tables.class_rows(metrics) if isinstance(metrics, Metrics | SeveralMetrics) else [],
         compared=summary.compared(metrics, baseline) if baseline else [],
     )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from math import nan
 
 from clearhead.explain.wording import against, decimal, interval, percent, signed
+from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_numbers import NumberMetrics
@@ -11,7 +12,9 @@ from clearhead.tasks.scores_several import SeveralMetrics
 from clearhead.tasks.task import Scores
 
 NATS, NATS_OF_LABEL, SQUARES = "Loss, nats per text", "Loss, nats per label", "Mean squared error"
-NATS_OF_TOKEN = "Loss, nats per token"
+NATS_OF_TOKEN, NATS_OF_HIDDEN = "Loss, nats per token", "Loss, nats per hidden token"
+
+Told = Scores | LanguageScores | FillScores
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Said:
     mistakes_intro: str
 
 
-def said(metrics: Scores | LanguageScores) -> Said:
+def said(metrics: Told) -> Said:
     """The first lines for these scores."""
     texts = ("Texts scored", f"{metrics.texts:,}")
     strip: tuple[tuple[str, str], ...]
@@ -42,6 +45,15 @@ def said(metrics: Scores | LanguageScores) -> Said:
             )
             bits = decimal(metrics.bits_per_byte)
             return Said(bits, "bits per byte", None, strip, NATS_OF_TOKEN, "", "")
+        case FillScores():
+            strip = (
+                ("Perplexity", f"{metrics.perplexity:,.2f}"),
+                texts,
+                ("Hidden tokens", f"{metrics.masked:,}"),
+                (NATS_OF_HIDDEN, decimal(metrics.loss)),
+            )
+            right, reach = percent(metrics.accuracy), interval(metrics.accuracy, metrics.masked)
+            return Said(right, "hidden tokens right", reach, strip, NATS_OF_HIDDEN, "", "")
         case Metrics():
             strip = (
                 ("Macro F1", percent(metrics.macro_f1)),
@@ -75,13 +87,13 @@ def said(metrics: Scores | LanguageScores) -> Said:
             return Said(decimal(metrics.mae), "mean absolute error", None, strip, SQUARES, *furthest)
 
 
-def versus(metrics: Scores | LanguageScores, baseline: Scores) -> tuple[str, str]:
+def versus(metrics: Told, baseline: Scores) -> tuple[str, str]:
     """How the first score stands to the baseline's, and what that is."""
     if isinstance(metrics, NumberMetrics) or isinstance(baseline, NumberMetrics):
         ours, theirs = getattr(metrics, "mae", nan), getattr(baseline, "mae", nan)
         size = decimal(abs(ours - theirs))
         return f"{size} {'worse' if ours > theirs else 'better'} than", decimal(theirs)  # an error
-    assert not isinstance(metrics, LanguageScores)  # which no baseline is there for
+    assert not isinstance(metrics, LanguageScores | FillScores)  # which no baseline is there for
     return against(metrics.accuracy - baseline.accuracy), percent(baseline.accuracy)
 
 
@@ -97,7 +109,7 @@ NUMBERS = (
 )
 
 
-def compared(metrics: Scores | LanguageScores, baseline: Scores) -> list[tuple[str, str, str, str]]:
+def compared(metrics: Told, baseline: Scores) -> list[tuple[str, str, str, str]]:
     """Name, the model's number, the baseline's, and the difference; of each score that they have."""
     found = []
     for names, shown, points in ((SHARES, percent, True), (NUMBERS, decimal, False)):

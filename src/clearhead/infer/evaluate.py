@@ -9,11 +9,12 @@ from typing import Any
 from torch import Tensor
 
 from clearhead.data.rows import Row, read_rows
+from clearhead.infer.fill import FillEvaluation, evaluate_fill
 from clearhead.infer.model import Model, asked
 from clearhead.infer.perplexity import LanguageEvaluation, evaluate_language
 from clearhead.model.config import Problem
 from clearhead.model.transformer import own_modes
-from clearhead.settings import Asking, Scoring, made
+from clearhead.settings import Asking, Filling, Scoring, made
 from clearhead.tasks.classify import Result
 from clearhead.tasks.examples import encode_rows
 from clearhead.tasks.task import Answer, Scores, held_back
@@ -47,16 +48,27 @@ class Evaluation:
         return sum(encoding.dropped > 0 for encoding in self.encodings)
 
 
-def evaluate(model: Model, data: str | Path, **options: Any) -> Evaluation | LanguageEvaluation:
-    """Evaluate a model on a file of labelled texts, a language model on one of texts; options as in
-    `clearhead evaluate --help`."""
+def evaluate(
+    model: Model, data: str | Path, **options: Any
+) -> Evaluation | LanguageEvaluation | FillEvaluation:
+    """Evaluate a model on a file of labelled texts, a language model or one that fills masks on one of texts;
+    options as in `clearhead evaluate --help`."""
     model = asked(model)
-    if model.speaks:
-        names = {item.name for item in fields(Scoring)}
-        scoring = made(Scoring, {name: value for name, value in options.items() if name in names})
-        rest = made(Asking, {name: value for name, value in options.items() if name not in names})
-        return evaluate_language(model, data, asking=rest, scoring=scoring)
+    if model.speaks or model.fills:
+        scoring, options = some_of(Scoring, options)
+        if model.speaks:
+            return evaluate_language(model, data, asking=made(Asking, options), scoring=scoring)
+        filling, options = some_of(Filling, options)
+        asking = made(Asking, options)
+        return evaluate_fill(model, data, asking=asking, scoring=scoring, filling=filling)
     return evaluate_file(model, data, settings=made(Asking, options))
+
+
+def some_of(kind: type, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The settings of one kind, and the options that are left."""
+    names = {item.name for item in fields(kind)}
+    given = {name: value for name, value in options.items() if name in names}
+    return made(kind, given), {name: value for name, value in options.items() if name not in names}
 
 
 def evaluate_file(model: Model, data: str | Path, *, settings: Asking) -> Evaluation:

@@ -18,11 +18,14 @@ from clearhead.errors import DataError, SettingError
 from clearhead.model.config import Config, Pooling
 from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
-from clearhead.model.layout import Batch, pack, within_budget
+from clearhead.model.layout import Batch, pack, round_up, within_budget
 from clearhead.model.transformer import own_modes
-from clearhead.settings import Asking, Loading, Long, Reading, made
+from clearhead.settings import Answering, Asking, Loading, Long, Reading, made
+from clearhead.tasks.fill import Filled, most_likely, rows_at_once
 from clearhead.tasks.task import Answer, Task, held_back, task_of
-from clearhead.text.tokenizer import Encoding, Text, Tokenizer
+from clearhead.text.encoding import Text
+from clearhead.text.masks import mask_of, with_masks
+from clearhead.text.tokenizer import Encoding, Tokenizer
 
 
 def load(model: str | Path, **options: Any) -> "Model":
@@ -65,6 +68,11 @@ class Model:
     def speaks(self) -> bool:
         """Whether it is a language model."""
         return self.task is None and self.config.language_head
+
+    @property
+    def fills(self) -> bool:
+        """Whether it says what stands behind masks."""
+        return self.task is None and self.config.fill is not None
 
     @property
     def name(self) -> str:
@@ -114,8 +122,56 @@ class Model:
             found[members] = network.classify(batch).float()
         return found
 
+    @own_modes()
+    def fill(self, texts: Sequence[str], *, candidates: int = 5, batch_tokens: int = 2048) -> list[Filled]:
+        """What stands at each `[MASK]` of each text: the most likely tokens with their probabilities. A
+        text's answer does not depend on the others. Raises `DataError` for a text without a mask or too long,
+        and `SettingError` for a model without a head for masked tokens."""
+        ready = check_texts(texts)
+        names = [f"text {number}" for number in range(len(ready))]
+        return self.filled(ready, names, candidates=candidates, batch_tokens=batch_tokens)
+
+    @own_modes()
+    def filled(
+        self, texts: Sequence[Text], names: Sequence[str], *, candidates: int, batch_tokens: int = 2048
+    ) -> list[Filled]:
+        """The same of texts that have names in messages."""
+        if not self.fills:
+            how = "clearhead train fill --data FILE --out FOLDER"
+            raise SettingError(f"{self.name} has no head for masked tokens; train a model that has: {how}")
+        made(Answering, {"candidates": candidates})
+        made(Asking, {"batch_tokens": batch_tokens})
+        for text, name in zip(texts, names, strict=True):
+            if not isinstance(text, str):
+                raise DataError(f"{name} is a pair of texts; give one text with its masks")
+        network, tokenizer = self.loaded.network, self.tokenizer
+        mask = mask_of(tokenizer, source=self.name)
+        encodings = [
+            with_masks(tokenizer, str(text), name=name, limit=self.limit)
+            for text, name in zip(texts, names, strict=True)
+        ]
+        found: dict[int, Filled] = {}
+        for members, batch in batches_of(encodings, batch_tokens):
+            stream = network(batch)
+            asked = [[at for at, id in enumerate(encodings[member].ids) if id == mask] for member in members]
+            lying = zip(asked, batch.layout.slices, strict=True)
+            places = torch.tensor([rows.start + at for own, rows in lying for at in own])
+            rows = torch.nn.functional.pad(stream[places], (0, 0, 0, round_up(len(places)) - len(places)))
+            parts = rows.split(rows_at_once(self.config.vocab))
+            likely = (
+                one
+                for part in parts
+                for one in most_likely(network.fill_logits(part), tokenizer, count=candidates)
+            )
+            for member, own in zip(members, asked, strict=True):
+                masks = tuple(next(likely) for _ in own)
+                found[member] = Filled(masks, len(encodings[member].ids))
+        return [found[index] for index in range(len(texts))]
+
     def unlabelled(self) -> SettingError:
         """The error for asking a body without labels for labels."""
+        if self.fills:
+            return SettingError(f"{self.name} fills masks and gives no labels; ask it with Model.fill")
         base = self.loaded.folder or "MODEL"
         how = f"clearhead train classify --from {base} --data FILE --out FOLDER"
         return SettingError(f"{base} has no labels yet; train it: {how}")

@@ -23,6 +23,14 @@ class LanguageEvaluation:
     seconds: float
 
 
+def context_of(model: Model, scoring: Scoring) -> int:
+    """How many tokens are read at a time; SettingError for more than the model takes."""
+    context = scoring.context or model.limit or CONTEXT
+    if model.limit is not None and context > model.limit:
+        raise SettingError(f"--context {context} is more than {model.name} takes: {model.limit} tokens")
+    return context
+
+
 def evaluate_language(
     model: Model, data: str | Path, *, asking: Asking, scoring: Scoring
 ) -> LanguageEvaluation:
@@ -31,9 +39,7 @@ def evaluate_language(
     Raises `DataError` where there is no text, `SettingError` for a context beyond the model's.
     """
     begin = perf_counter()
-    context = scoring.context or model.limit or CONTEXT
-    if model.limit is not None and context > model.limit:
-        raise SettingError(f"--context {context} is more than {model.name} takes: {model.limit} tokens")
+    context = context_of(model, scoring)
     if scoring.stride is not None and scoring.stride > context:
         raise SettingError(f"--stride {scoring.stride} is more than the {context} tokens of the context")
     whole = scoring.documents == "file"

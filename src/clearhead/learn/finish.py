@@ -13,6 +13,7 @@ from clearhead.settings import flag
 
 if TYPE_CHECKING:
     from clearhead.learn.course import Course
+    from clearhead.learn.fill import FillRun
     from clearhead.learn.language import LanguageRun
     from clearhead.learn.run import Run
 
@@ -45,9 +46,23 @@ def write_language_card(run: "LanguageRun") -> bool:
         f"clearhead {run.ask.format(shlex.quote(name))}",
         f'print("".join(piece for _, piece in ch.generate(ch.load({name!r}), ["…"])))',
     )
+    return write_texts_card(run, ("A language model", "text-generation", use))
+
+
+def write_fill_card(run: "FillRun") -> bool:
+    """Write the card of a model that fills masks; False as above."""
+    name = run.out.resolve().name
+    use = (
+        f'clearhead predict {shlex.quote(name)} --text "… [MASK] …"',
+        f'print(ch.load({name!r}).fill(["… [MASK] …"]))',
+    )
+    return write_texts_card(run, ("A model that says what stands behind a mask", "fill-mask", use))
+
+
+def write_texts_card(run: "LanguageRun | FillRun", said: tuple[str, str, tuple[str, str]]) -> bool:
+    """The card of a model that learned from texts without labels."""
     counts = len(run.texts), len(run.chosen_by)
     kept = "the last tenth of each text of {}" if run.few else "a tenth of {}, chosen by seed"
-    said = ("A language model", "text-generation", use)
     return write_card(run.out, card_of(run, said, counts=counts, kept=kept))
 
 

@@ -1,6 +1,5 @@
 """A run that trains a language model, from nothing or further."""
 
-import hashlib
 from typing import Any
 
 from clearhead.checkpoint.adapter import Adapted, new_adapter
@@ -12,8 +11,7 @@ from clearhead.checkpoint.sizes import sizes
 from clearhead.checkpoint.translate import Fields
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.model import Model
-from clearhead.learn.corpus import TENTH, Chats, Texts, read_corpus
-from clearhead.learn.course import Course
+from clearhead.learn.corpus import Chats, CorpusRun, Texts
 from clearhead.learn.finish import write_language_card
 from clearhead.learn.start import refuse_huge
 from clearhead.model.transformer import new_transformer, own_modes
@@ -23,31 +21,17 @@ from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.train import train_tokenizer
 
 
-class LanguageRun(Course):
+class LanguageRun(CorpusRun):
     """Learns to say what comes next."""
 
     settings: Language
     task_name = "language"
-    metric = "loss"
 
     @own_modes(learning=True)
     def __init__(self, settings: Language):
         super().__init__(settings)
-        texts = read_corpus(settings.data, settings)
-        self.few = isinstance(texts, Texts) and len(texts) < TENTH
-        if settings.validation:
-            chosen_by = read_corpus([settings.validation], settings)
-            if type(chosen_by) is not type(texts):
-                raise SettingError(
-                    f"--data holds {texts.noun}s and --validation {chosen_by.noun}s; give two of a kind"
-                )
-        else:
-            texts, chosen_by = texts.parts(settings.seed)
-        if not len(texts) or not len(chosen_by):
-            empty = settings.data if not len(texts) else [settings.validation or "the tenth kept aside"]
-            raise DataError(f"{', '.join(empty)}: there is no text to learn from; give files that hold some")
-        self.texts, self.chosen_by = texts, chosen_by
-        self.digest = hashlib.sha256(f"{texts.digest()} {chosen_by.digest()}".encode()).hexdigest()
+        self.read(chats=True)
+        texts, chosen_by = self.texts, self.chosen_by
         loaded = starting_speaker(settings, texts)
         if settings.lora is not None:
             facts = Adapted(
@@ -60,7 +44,9 @@ class LanguageRun(Course):
             loaded = new_adapter(loaded, facts, seed=settings.seed)
         limit = Model(loaded).limit or settings.context
         if limit < settings.context != Speaker.context:
-            raise SettingError(f"--context {settings.context} is more than {settings.base} takes: {limit} tokens")
+            raise SettingError(
+                f"--context {settings.context} is more than {settings.base} takes: {limit} tokens"
+            )
         self.context = min(settings.context, limit)
         self.objective, self.validation = (
             group.pieces(loaded, context=self.context, blocks=settings.blocks) for group in (texts, chosen_by)
@@ -71,17 +57,14 @@ class LanguageRun(Course):
                 if isinstance(texts, Texts)
                 else f"no answer lies within the first {self.context} tokens; give a larger --context"
             )
-        self.noun = texts.noun
         self.ask = 'generate {} "…"' if isinstance(texts, Texts) else "chat {}"
         self.notes = [*texts.notes, *chosen_by.notes]
         learned = loaded.tokenizer.vocab_size
         if settings.base == "new" and not settings.tokenizer and learned < settings.vocab != Speaker.vocab:
-            self.notes.append(f"the texts give a vocabulary of {learned:,}, fewer than --vocab {settings.vocab:,}")
+            self.notes.append(
+                f"the texts give a vocabulary of {learned:,}, fewer than --vocab {settings.vocab:,}"
+            )
         self.ready(loaded, self.objective)
-
-    def data(self) -> str:
-        """SHA-256 of all documents."""
-        return self.digest
 
     def resolved(self) -> dict[str, Any]:
         """What its settings came to."""
@@ -111,15 +94,6 @@ class LanguageRun(Course):
         aside = self.chosen_by
         return self.validation.scores(network, texts=len(aside), bytes=aside.bytes, budget=budget)
 
-    def value_of(self, metrics: LanguageScores) -> float:
-        """The lower the loss, the better."""
-        return -metrics.loss
-
-    def evaluating(self, seconds: float) -> float:
-        """Forward is a third of a step."""
-        share = sum(self.validation.lengths) / sum(self.objective.lengths)
-        return seconds / self.settings.epochs * share * self.evaluations / 3
-
     def card(self) -> bool:
         """Write the model card."""
         return write_language_card(self)
@@ -132,12 +106,10 @@ class LanguageRun(Course):
             super().keep()
 
     def usual_rate(self) -> float:
-        """A new model learns at 1e-3; one that knows much, at a twentieth; an adapter on it, at a half."""
-        if self.settings.learning_rate is not None:
-            return self.settings.learning_rate
-        if self.settings.lora is not None:
+        """As of any model; an adapter learns at ten times the rate of what it stands on."""
+        if self.settings.learning_rate is None and self.settings.lora is not None:
             return 5e-4
-        return 1e-3 if self.settings.base == "new" else 5e-5
+        return super().usual_rate()
 
 
 def starting_speaker(settings: Language, texts: Texts | Chats) -> Loaded:

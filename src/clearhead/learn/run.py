@@ -7,6 +7,7 @@ from clearhead.infer.evaluate import Evaluation, evaluate_rows
 from clearhead.infer.model import Model
 from clearhead.learn import place
 from clearhead.learn.course import Course
+from clearhead.learn.fill import FillRun
 from clearhead.learn.finish import write_run_card
 from clearhead.learn.labelled import Labelled
 from clearhead.learn.language import LanguageRun
@@ -14,7 +15,7 @@ from clearhead.learn.start import starting_model, usual_rate
 from clearhead.learn.texts import measure_of, read_texts
 from clearhead.model.config import Problem
 from clearhead.model.transformer import own_modes
-from clearhead.settings import Asking, Language, Training, made
+from clearhead.settings import Asking, Language, Masked, Training, made
 from clearhead.tasks.examples import encode_rows
 from clearhead.tasks.task import Scores
 
@@ -25,8 +26,11 @@ def train(task: str, **options: Any) -> Course:
         return Run(made(Training, options))
     if task in ("language", "text-generation"):
         return LanguageRun(made(Language, options))
+    if task in ("fill", "fill-mask"):
+        return FillRun(made(Masked, options))
     raise SettingError(
-        f"unknown task {task!r}; known: classify (also text-classification), language (also text-generation)"
+        f"unknown task {task!r}; known: classify (also text-classification), language (also "
+        "text-generation), fill (also fill-mask)"
     )
 
 

@@ -149,6 +149,17 @@ def refuse_scaling(scaling: Scaling | None) -> None:
             raise SettingError(f"scaling.low={scaling.low!r} must be above 0 and below high={scaling.high!r}")
 
 
+@dataclass(frozen=True)
+class Fill:
+    """The head that says which token stands behind a mask: the norm of an activation of a layer, then a
+    number for each word of the vocabulary (Devlin et al. 2018, section 3.1)."""
+
+    activation: Activation = Activation.GELU
+    bias: bool = True  # of the layer
+    output_bias: bool = True  # one number a word
+    tied: bool = True  # its matrix is the embedding's
+
+
 DROPOUTS = ("dropout", "attention_dropout", "embedding_dropout", "attended_dropout", "hidden_dropout")
 
 
@@ -157,9 +168,7 @@ class Config:
     """The facts of one architecture.
 
     Dropout happens after the embedding, on attention weights, after attention, inside the feed-forward
-    network and after it: `embedding_dropout`, `attention_dropout`, `attended_dropout`, `hidden_dropout`,
-    `dropout`.
-
+    network and after it: `embedding_`, `attention_`, `attended_`, `hidden_dropout` and `dropout`.
     `layers` counts the blocks of the only stack, or of the encoder where `decoder_layers` is not 0.
     Raises `SettingError` where the facts do not fit together.
     """
@@ -188,9 +197,7 @@ class Config:
     decoder_layers: int = 0
     head_width: int | None = None  # None: width / heads
     gated: bool = False  # activation(first half) * second half (Shazeer 2020)
-    kv_heads: int | None = (
-        None  # keys and values shared by groups of heads (Ainslie et al. 2023); None: heads
-    )
+    kv_heads: int | None = None  # of keys and values, shared by groups (Ainslie et al. 2023); None: heads
     qk_norm: bool = False  # RMS norm of each query and key before they turn (Qwen3)
     parallel: bool = False  # attention and feed-forward see the same stream (Wang & Komatsuzaki 2021)
     bias: bool = True  # of the blocks' linear layers
@@ -199,13 +206,14 @@ class Config:
     norm_bias: bool = True
     first_norm: bool = True  # with norm_first: whether the first block's attention has a norm of its own
     window: int | None = None  # tokens to either side (causal: before) that a block sees; None: all
-    global_every: int | None = (
-        None  # with a window: each so-many-th block, from the first, sees the whole text
-    )
+    global_every: int | None = None  # with a window: each so-many-th block, from the first, sees all
     language_head: bool = False
     tied: bool = True  # the language head's matrix is the embedding's
+    fill: Fill | None = None
 
     def __post_init__(self) -> None:
+        if self.fill and (self.causal or self.language_head):
+            raise SettingError("fill is a head of encoders, which see both sides of a mask; causal=False")
         for name in ("vocab", "width", "layers", "heads", "hidden"):
             whole_number(name, getattr(self, name), least=1)
         for name in ("segments", "decoder_layers"):
@@ -229,15 +237,11 @@ class Config:
         if self.initial_std is not None:
             finite_number("initial_std", self.initial_std)
         if self.head_width is None and self.width % self.heads:
-            raise SettingError(
-                f"width={self.width} cannot be shared by heads={self.heads} evenly; "
-                "make width a multiple of heads"
-            )
+            cannot = f"width={self.width} cannot be shared by heads={self.heads} evenly"
+            raise SettingError(f"{cannot}; make width a multiple of heads")
         if self.heads % self.each_kv:
-            raise SettingError(
-                f"heads={self.heads} cannot share kv_heads={self.each_kv} evenly; "
-                "make heads a multiple of kv_heads"
-            )
+            cannot = f"heads={self.heads} cannot share kv_heads={self.each_kv} evenly"
+            raise SettingError(f"{cannot}; make heads a multiple of kv_heads")
         for name in DROPOUTS:
             if getattr(self, name) is not None or name not in ("embedding_dropout", "attended_dropout"):
                 share(name, getattr(self, name))

@@ -1,11 +1,11 @@
-"""From the stream to an answer: pooling and the classification head."""
+"""From the stream to an answer: pooling and the classification head, and the head behind masks."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from clearhead.model.block import norm_for
-from clearhead.model.config import Config, Head, Pooling
+from clearhead.model.config import Config, Fill, Head, Pooling
 from clearhead.model.kernels import Context
 from clearhead.model.layout import Layout, round_up
 from clearhead.model.linear import Linear
@@ -62,3 +62,19 @@ class ClassificationHead(nn.Module):
         if self.output:
             pooled = self.output(context.dropped(pooled, self.dropout))
         return pooled[:texts]
+
+
+class FillHead(nn.Module):
+    """What stands behind a mask, up to the matrix of the vocabulary (Devlin et al. 2018, section 3.1)."""
+
+    def __init__(self, config: Config, fill: Fill):
+        super().__init__()
+        narrow = config.embedding_width or config.width  # where tied, the matrix is the embedding's
+        self.dense = Linear(config.width, narrow, bias=fill.bias, activation=fill.activation)
+        self.norm = norm_for(config, narrow)
+        self.output = None if fill.tied else Linear(narrow, config.vocab, bias=False)
+        self.bias = nn.Parameter(torch.zeros(config.vocab)) if fill.output_bias else None
+
+    def forward(self, x: Float[Tensor, "rows width"]) -> Float[Tensor, "rows narrow"]:
+        """What the matrix is multiplied with, row by row."""
+        return self.norm(self.dense(x))

@@ -15,8 +15,8 @@ from torch.utils.checkpoint import checkpoint
 from clearhead.errors import SettingError
 from clearhead.model.attention import Projections
 from clearhead.model.block import Block, norm_for
-from clearhead.model.config import Config, Head, Relative
-from clearhead.model.heads import ClassificationHead
+from clearhead.model.config import Config, Fill, Head, Relative
+from clearhead.model.heads import ClassificationHead, FillHead
 from clearhead.model.kernels import Context
 from clearhead.model.layout import Batch
 from clearhead.model.linear import Linear, linear
@@ -121,6 +121,7 @@ class Transformer(nn.Module):
         self.head = ClassificationHead(config, head) if head else None
         untied = config.language_head and not config.tied
         self.language_head = Linear(config.width, config.vocab, bias=False) if untied else None
+        self.fill = FillHead(config, config.fill) if config.fill else None
         self.steps = 0  # of generation, so far
 
     def forward(self, batch: Batch, context: Context | None = None) -> Float[Tensor, "tokens width"]:
@@ -147,6 +148,20 @@ class Transformer(nn.Module):
         if not self.config.language_head:
             raise SettingError("this model has no language head: it cannot say what comes next")
         return self.language_head.weight if self.language_head else self.embedding.tokens.weight
+
+    def fill_logits(self, x: Float[Tensor, "rows width"]) -> Float[Tensor, "rows vocab"]:
+        """Logits of the token that belongs at the place of each row of the stream."""
+        made, weight, bias = self.filling(x)
+        return linear(made, weight, bias=bias)
+
+    def filling(self, x: Float[Tensor, "rows width"]) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The three that give those logits: what is multiplied, the matrix, the bias where there is one."""
+        if self.fill is None:
+            raise SettingError(
+                "this model has no head for masked tokens: it cannot say what stands behind one"
+            )
+        weight = self.fill.output.weight if self.fill.output else self.embedding.tokens.weight
+        return self.fill(x), weight, self.fill.bias
 
 
 def refuse_unbuilt(config: Config) -> None:
@@ -190,16 +205,35 @@ def new_transformer(config: Config, head: Head | None, *, seed: int) -> Transfor
 
 
 def with_head(network: Transformer, head: Head, *, seed: int) -> Transformer:
-    """The same body under a new head.
+    """The same body under a new head; a head for masked tokens is let go.
 
-    What lies before its labels is taken over where the old head computes the same (BERT's pooler).
+    What lies before its labels is taken over where an old head computes the same (BERT's pooler, the layer
+    and norm of ModernBERT's head for masked tokens).
     """
     new = _drawn(lambda: ClassificationHead(network.config, head), network.config, seed=seed)
-    old = network.head
+    old, fill = network.head, network.config.fill
     if old and network.head_facts and replace(network.head_facts, labels=head.labels) == head:
         kept = {name: tensor for name, tensor in old.state_dict().items() if not name.startswith("output.")}
         new.load_state_dict(kept, strict=False)
+    elif network.fill and fill and head.dense_norm:
+        alike = head.dense and (fill.activation, fill.bias) == (head.activation, head.bias)
+        parts = ("dense", "norm") if alike and not network.config.embedding_width else ()
+        for part in parts:
+            getattr(new, part).load_state_dict(getattr(network.fill, part).state_dict())
     network.head, network.head_facts = new, head
+    return without_fill(network)
+
+
+def with_fill(network: Transformer, fill: Fill, *, seed: int) -> Transformer:
+    """The same body with a new head for masked tokens."""
+    network.config = config = replace(network.config, fill=fill)
+    network.fill = _drawn(lambda: FillHead(config, fill), config, seed=seed)
+    return network
+
+
+def without_fill(network: Transformer) -> Transformer:
+    """The same without its head for masked tokens."""
+    network.fill, network.config = None, replace(network.config, fill=None)
     return network
 
 

@@ -52,6 +52,21 @@ class Head:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Fill:
+    """What says which token stands behind a mask: norm(activation(dense(vector))) times `matrix` [vocab,
+    narrow], the embedding's own where both are tied, plus `bias` [vocab] where there is one.
+
+    Source: Devlin et al. 2018, section 3.1, with the layer and norm of its published code.
+    """
+
+    dense: Affine
+    norm: Affine
+    matrix: Array
+    bias: Array | None
+    activation: Activation
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class WholeModel:
     """A whole model in float64. `ids` is ONE text: a list of token ids; `segments` as many segment numbers.
 
@@ -68,6 +83,7 @@ class WholeModel:
     head: Head | None
     sights: tuple[Sight, ...] = ()  # one a block; none: every block sees everything, and nothing is turned
     language: Array | None = None
+    fill: Fill | None = None
 
     def hidden(self, ids: Ids, segments: Ids | None = None) -> Array:
         """The last block's vectors (after the final norm, where the model has one): [tokens, width]."""
@@ -114,6 +130,16 @@ class WholeModel:
         if self.language is None:
             raise FolderError(f"{self.name} has no language head, so it has no logits over its vocabulary")
         return linear(self.hidden(ids, segments), self.language)
+
+    def fill_logits(self, ids: Ids, segments: Ids | None = None) -> Array:
+        """For each token one number per word of the vocabulary, on which one belongs there: [tokens, vocab].
+
+        Raises FolderError without such a head.
+        """
+        if self.fill is None:
+            raise FolderError(f"{self.name} has no head for masked tokens")
+        made = self.fill.activation(linear(self.hidden(ids, segments), *self.fill.dense))
+        return linear(normalise(made, self.fill.norm, facts=self.facts), self.fill.matrix, self.fill.bias)
 
     def next_logits(self, ids: Ids) -> Array:
         """The last row of `language_logits`, on the token that follows the text: [vocab]."""

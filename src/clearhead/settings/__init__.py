@@ -2,8 +2,9 @@
 verb."""
 
 from clearhead.settings.asking import Asking, Empty, Format, Loading, Long, Opening, Reading, Writing
+from clearhead.settings.fill import FILLERS, Answering, Encoder, Filling, Hidden, Masked
 from clearhead.settings.generating import Generating
-from clearhead.settings.language import Documents, Language, Scoring, Speaker
+from clearhead.settings.language import Corpus, Documents, Language, Scoring, Speaker
 from clearhead.settings.learning import (
     BALANCED,
     HEAVIEST,
@@ -30,8 +31,9 @@ from clearhead.settings.options import (
 )
 
 __all__ = [
-    "BALANCED", "HEAVIEST", "LIGHTEST", "Asking", "Decay", "Documents", "Empty", "Format", "Generating",
-    "Kind", "Language", "Learning", "Loading", "Long", "Making", "Measures", "Opening", "Problems", "Reading",
-    "Scoring", "Speaker", "Training", "Vocabulary", "Writing", "at_least", "check_choices", "fitted",
-    "flag", "hints_of", "made", "named_weights", "option", "required",
+    "BALANCED", "FILLERS", "HEAVIEST", "LIGHTEST", "Answering", "Asking", "Corpus", "Decay", "Documents",
+    "Empty", "Encoder", "Filling", "Format", "Generating", "Hidden", "Kind", "Language", "Learning",
+    "Loading", "Long", "Making", "Masked", "Measures", "Opening", "Problems", "Reading", "Scoring", "Speaker",
+    "Training", "Vocabulary", "Writing", "at_least", "check_choices", "fitted", "flag", "hints_of", "made",
+    "named_weights", "option", "required",
 ]  # fmt: skip

@@ -88,8 +88,8 @@ class Adapting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Language(Opening, Speaker, Adapting, Learning):
-    """A run that trains a language model from texts."""
+class Corpus(Learning):
+    """A run that learns from texts without labels."""
 
     data: Annotated[list[str], Parameter(consume_multiple=True, negative="")] = required(
         "files of texts, or folders of them: .txt, .md, .csv, .tsv or .jsonl, also .gz"
@@ -103,25 +103,37 @@ class Language(Opening, Speaker, Adapting, Learning):
     text_column: str | None = option(None, "column of the texts; else text, sentence or review")
     format: Format | None = option(None, "format of the files, where their names do not tell")
     errors: Errors = option("strict", ERRORS)
-    blocks: Annotated[bool, Parameter(negative="")] = option(
-        False, "cut the documents, one after another, into blocks of the whole context, across their borders"
+    learning_rate: float | None = option(
+        None, "peak learning rate; else 1e-3 for a new model, 5e-5 for one that goes on, 5e-4 for an adapter"
     )
-    epochs: int = option(1, "times each text is seen")
     batch_tokens: int = option(4096, "tokens in a batch; there are no padding tokens")
 
-    def __post_init__(self) -> None:
-        Learning.__post_init__(self)
-        for name in ("layers", "width", "heads", "vocab"):
-            at_least(name, getattr(self, name), least=1)
-        at_least("context", self.context, least=2)
-        if self.hidden is not None:
-            at_least("hidden", self.hidden, least=1)
-        made = [item.name for item in fields(Speaker) if getattr(self, item.name) != item.default]
+    def check_corpus(self, shape: type) -> None:
+        """Refuse an empty list of files, sizes below 1, and sizes for a model that has its own."""
+        for name in ("layers", "width", "heads", "vocab", "context", "hidden"):
+            if getattr(self, name) is not None:
+                at_least(name, getattr(self, name), least=1)
+        made = [item.name for item in fields(shape) if getattr(self, item.name) != item.default]
         made = [name for name in made if name != "context"]  # which a model that is there has too
         if made and self.base != "new":
             raise SettingError(
                 f"{flag(made[0])} shapes a new model, but --from is {self.base}; use --from new"
             )
-        self.check_adapting(self.base)
         if not self.data:
             raise SettingError("--data names no file; give at least one")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Language(Opening, Speaker, Adapting, Corpus):
+    """A run that trains a language model from texts."""
+
+    blocks: Annotated[bool, Parameter(negative="")] = option(
+        False, "cut the documents, one after another, into blocks of the whole context, across their borders"
+    )
+    epochs: int = option(1, "times each text is seen")
+
+    def __post_init__(self) -> None:
+        Corpus.__post_init__(self)
+        at_least("context", self.context, least=2)
+        self.check_corpus(Speaker)
+        self.check_adapting(self.base)

@@ -47,15 +47,16 @@ class NextToken(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *given: Any) -> Tensor:
-        """x `[rows, width]`, the layer's matrix `[vocab, width]`, targets `[rows]`."""
-        x, weight, targets = given
+        """x `[rows, width]`, the layer's matrix `[vocab, width]`, its bias or None, targets `[rows]`."""
+        x, weight, bias, targets = given
         rows = max(1, CHUNK // weight.shape[0])
         total = torch.zeros((), dtype=torch.float64)
         # A matrix that stays as it is needs no gradient, which is a third of the work.
         for_x, for_weight = torch.empty_like(x), torch.zeros_like(weight) if weight.requires_grad else None
+        for_bias = None if bias is None else torch.zeros_like(bias)
         for start in range(0, len(x), rows):
             part, right = x[start : start + rows], targets[start : start + rows]
-            logits = functional.linear(part, weight)
+            logits = functional.linear(part, weight, bias)
             highest = logits.amax(-1, keepdim=True)
             asked = right != IGNORED
             at = right.clamp(min=0)[:, None]
@@ -67,30 +68,35 @@ class NextToken(torch.autograd.Function):
             torch.mm(logits, weight, out=for_x[start : start + rows])
             if for_weight is not None:
                 for_weight.addmm_(logits.T, part)
-        ctx.save_for_backward(for_x, for_weight)
+            if for_bias is not None:
+                for_bias += logits.sum(0)
+        ctx.save_for_backward(for_x, for_weight, for_bias)
         return total.to(x.dtype)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """What forward made, times the gradient of the sum."""
-        for_x, for_weight = ctx.saved_tensors
-        return for_x * gradients[0], None if for_weight is None else for_weight * gradients[0], None
+        return *(None if one is None else one * gradients[0] for one in ctx.saved_tensors), None
 
 
 def next_token_loss(
-    x: Float[Tensor, "rows width"], weight: Float[Tensor, "vocab width"], *, targets: Int[Tensor, " rows"]
+    x: Float[Tensor, "rows width"],
+    weight: Float[Tensor, "vocab width"],
+    *,
+    targets: Int[Tensor, " rows"],
+    bias: Float[Tensor, " vocab"] | None = None,
 ) -> Float[Tensor, ""]:
     """The sum over rows of −log p(target) (Bengio et al. 2003, equation 1 without its mean); rows whose
     target is `IGNORED` do not count. Memory does not grow with rows times vocabulary."""
     if 2 * int((asked := targets != IGNORED).sum()) < len(targets):  # as of answers after long questions
         x, targets = x[asked], targets[asked]
     if torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad):
-        found: Tensor = NextToken.apply(x, weight, targets)
+        found: Tensor = NextToken.apply(x, weight, bias, targets)
         return found
     total = torch.zeros((), dtype=torch.float64)
     rows = max(1, CHUNK // weight.shape[0])
     for start in range(0, len(x), rows):
-        logits = functional.linear(x[start : start + rows], weight)
+        logits = functional.linear(x[start : start + rows], weight, bias)
         right = targets[start : start + rows]
         total += (
             functional.cross_entropy(logits, right, ignore_index=IGNORED, reduction="none").double().sum()

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from tokenizers import Encoding as CoreEncoding
 from tokenizers import Tokenizer as Core
 
-from clearhead.errors import FolderError
+from clearhead.errors import DataError, FolderError, SettingError
 
 Span = tuple[int, int]
+Text = str | tuple[str, str]
 
 PROBE = 2**32 - 1  # an id no vocabulary has
 
@@ -115,3 +116,23 @@ def with_marks(text: str, offsets: Sequence[Span]) -> list[Span]:
             end += 1
         result.append((start, end))
     return result
+
+
+def rows_of(texts: Sequence[Text]) -> list[tuple[str, ...]]:
+    """Every item as a tuple of one or two strings."""
+    if isinstance(texts, str):
+        raise DataError("encode takes a list of texts and was given one string; put it into a list")
+    rows: list[tuple[str, ...]] = [(item,) if isinstance(item, str) else tuple(item) for item in texts]
+    for index, row in enumerate(rows):
+        if len(row) not in (1, 2) or not all(isinstance(text, str) for text in row):
+            raise DataError(f"text {index} must be a string or a pair of strings; found {texts[index]!r:.80}")
+    return rows
+
+
+def check_limit(limit: int | None, long: str, *, needed: int) -> None:
+    if long not in ("truncate", "error"):
+        raise SettingError(f"long={long!r} is not known; use 'truncate' or 'error'")
+    if limit is not None and limit < needed:
+        raise SettingError(
+            f"limit={limit} has no room for the {needed} special tokens; make it at least {needed}"
+        )

@@ -42,8 +42,10 @@ def read_folder(folder: Path) -> tuple[Core, Json]:
         _check_basic(file, config)
         _add_tokens(folder, core, config=config)
         _dress(file, core, kind=kind, config=config, rules={})
-        roles = role_names(config).values()
-        core.add_special_tokens([token for token in roles if core.token_to_id(token) is not None])
+        listed = {token.content: token for token in core.get_added_tokens_decoder().values()}
+        for role, token in role_names(config).items():
+            if core.token_to_id(token) is not None:
+                core.add_special_tokens([listed.get(token, _as_added(config[role]))])
     else:
         _add_tokens(folder, core, config=config)
         if kind is not None and isinstance(core.model, kind.model):
@@ -260,7 +262,13 @@ def _add_tokens(folder: Path, core: Core, *, config: Json) -> None:
     if not isinstance(decoder, dict) or not all(id.isdecimal() for id in decoder):
         raise FolderError(f"{folder}: added_tokens_decoder must be an object of tokens by id")
     for id, token in sorted(decoder.items(), key=lambda entry: int(entry[0])):
-        token = {"content": token} if isinstance(token, str) else token
-        options = {name: token[name] for name in OPTIONS if name in token}
-        core.add_tokens([AddedToken(token["content"], **options)])
-        _check_id(folder, core, token=token["content"], id=int(id))
+        added = _as_added(token)
+        core.add_tokens([added])
+        _check_id(folder, core, token=added.content, id=int(id))
+
+
+def _as_added(token: str | Json) -> AddedToken:
+    """A token with the options that its description states."""
+    if isinstance(token, str):
+        return AddedToken(token)
+    return AddedToken(token["content"], **{name: token[name] for name in OPTIONS if name in token})

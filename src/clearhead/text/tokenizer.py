@@ -11,8 +11,17 @@ from tokenizers import AddedToken
 from tokenizers import Encoding as CoreEncoding
 from tokenizers import Tokenizer as Core
 
-from clearhead.errors import DataError, FolderError, SettingError
-from clearhead.text.encoding import Content, Encoding, Template, longest_first, with_marks
+from clearhead.errors import DataError, FolderError
+from clearhead.text.encoding import (
+    Content,
+    Encoding,
+    Template,
+    Text,
+    check_limit,
+    longest_first,
+    rows_of,
+    with_marks,
+)
 from clearhead.text.facts import (
     as_published,
     control_names,
@@ -25,8 +34,6 @@ from clearhead.text.facts import (
 )
 from clearhead.text.folder import read_folder
 from clearhead.text.words import LONE_SURROGATE
-
-Text = str | tuple[str, str]
 
 
 class Tokenizer:
@@ -102,9 +109,9 @@ class Tokenizer:
         `long="error"` it raises DataError naming the text's index and both lengths. Lone surrogates are read
         as U+FFFD. SettingError if the special tokens alone exceed `limit`.
         """
-        rows = _rows(texts)
+        rows = rows_of(texts)
         templates = [self._templates[len(row)] for row in rows]
-        _check(limit, long, needed=max((template.special_count for template in templates), default=0))
+        check_limit(limit, long, needed=max((template.special_count for template in templates), default=0))
         contents = iter(self._contents([text for row in rows for text in row], self._core))
         result = []
         for index, (row, template) in enumerate(zip(rows, templates, strict=True)):
@@ -139,6 +146,17 @@ class Tokenizer:
         """
         core = self._core if begins else self._following
         return [list(content.ids) for content in self._contents(list(texts), core)]
+
+    def words(self, text: str) -> list[int]:
+        """For each id that `plain` gives for a text, the number of the word it is a piece of: words are what
+        the tokenizer splits a text into before it looks for pieces."""
+        tokens = self._core.encode(LONE_SURROGATE.sub("\ufffd", text), add_special_tokens=False)
+        pairs = zip(tokens.ids, tokens.word_ids, strict=True)
+        return [word or 0 for id, word in pairs for _ in self._spelling.get(id, (id,))]
+
+    def framed(self, ids: Sequence[int]) -> Encoding:
+        """Ids that `plain` gave, with what stands around a text."""
+        return self._templates[1].around([Content(ids, [(0, 0)] * len(ids))], 0)
 
     def tokens(self, text: Text) -> list[str]:
         """The token strings of one text as the vocabulary writes them, special tokens included."""
@@ -268,23 +286,3 @@ def _spelling(
             letters = [allowed.get(letter, unknown) for letter in token]
             spelled[id] = tuple(letter for letter in letters if letter is not None)
     return spelled
-
-
-def _rows(texts: Sequence[Text]) -> list[tuple[str, ...]]:
-    """Every item as a tuple of one or two strings."""
-    if isinstance(texts, str):
-        raise DataError("encode takes a list of texts and was given one string; put it into a list")
-    rows: list[tuple[str, ...]] = [(item,) if isinstance(item, str) else tuple(item) for item in texts]
-    for index, row in enumerate(rows):
-        if len(row) not in (1, 2) or not all(isinstance(text, str) for text in row):
-            raise DataError(f"text {index} must be a string or a pair of strings; found {texts[index]!r:.80}")
-    return rows
-
-
-def _check(limit: int | None, long: str, *, needed: int) -> None:
-    if long not in ("truncate", "error"):
-        raise SettingError(f"long={long!r} is not known; use 'truncate' or 'error'")
-    if limit is not None and limit < needed:
-        raise SettingError(
-            f"limit={limit} has no room for the {needed} special tokens; make it at least {needed}"
-        )

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Core
 
 from clearhead.errors import DataError, SettingError
@@ -17,6 +17,11 @@ CONTROL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MOST = 10_000_000  # the library takes room for all of them at once
 MINIMUM = {"bpe": 256 + 2, "wordpiece": len(CONTROL) + 2, "characters": 4}
 CHARACTERS = 1000  # most characters of a WordPiece vocabulary; texts with others are unknown words
+# Special tokens of models for masked tokens, in the order of their ids, as RoBERTa and ModernBERT have them.
+MASKED = {
+    "roberta": {"cls": "<s>", "pad": "<pad>", "sep": "</s>", "unk": "<unk>", "mask": "<mask>"},
+    "modernbert": {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"},
+}
 TWICE = 2  # two pieces are merged only if they meet twice
 
 
@@ -65,14 +70,45 @@ def train_tokenizer(
     return _framed(*learn(texts, vocab=vocab, lowercase=lowercase), closed=closed)
 
 
-def _bpe(texts: Iterable[str], *, vocab: int, lowercase: bool) -> tuple[Core, dict[str, str]]:
+def masked_tokenizer(
+    texts: Iterable[str], *, architecture: str, vocab: int, lowercase: bool = False
+) -> Tokenizer:
+    """A tokenizer of at most `vocab` tokens with a mask token and the other special tokens of a family.
+
+    `bert` has WordPiece, `roberta` and `modernbert` byte-level BPE; a text begins and ends as theirs do, a
+    pair has one end token between its texts, or RoBERTa's two. As published, white space before a mask that a
+    text holds belongs to it. SettingError if `vocab` cannot hold the bytes and the special tokens.
+    """
+    if architecture == "bert":
+        return train_tokenizer(texts, vocab=vocab, kind="wordpiece", lowercase=lowercase)
+    names = MASKED[architecture]
+    if vocab < (least := 256 + len(names)):
+        needs = f"256 bytes and {', '.join(names.values())}"
+        raise SettingError(f"vocab={vocab} is too small; make it at least {least}, for {needs}")
+    core, _ = _bpe(texts, vocab=vocab, lowercase=lowercase, first=tuple(names.values()))
+    mask = AddedToken(names["mask"], lstrip=True, special=True)
+    core.add_special_tokens([*(name for role, name in names.items() if role != "mask"), mask])
+    begin, end = names["cls"], names["sep"]
+    between = f"{end}:0 {end}:0" if architecture == "roberta" else f"{end}:0"
+    core.post_processor = processors.TemplateProcessing(
+        single=f"{begin}:0 $A:0 {end}:0",
+        pair=f"{begin}:0 $A:0 {between} $B:0 {end}:0",
+        special_tokens=[(name, core.token_to_id(name)) for name in (begin, end)],
+    )
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    return Tokenizer(core, config | {f"{role}_token": name for role, name in names.items()})
+
+
+def _bpe(
+    texts: Iterable[str], *, vocab: int, lowercase: bool, first: tuple[str, ...] = (BEGIN, END)
+) -> tuple[Core, dict[str, str]]:
     core = Core(models.BPE())
     if lowercase:
         core.normalizer = normalizers.Lowercase()
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     core.decoder = decoders.ByteLevel()
     learned = _merged(
-        _words(core, texts), vocab=vocab, first=[BEGIN, END, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+        _words(core, texts), vocab=vocab, first=[*first, *sorted(pre_tokenizers.ByteLevel.alphabet())]
     )
     core.model = learned.model
     return core, {}

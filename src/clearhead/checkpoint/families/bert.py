@@ -1,6 +1,6 @@
 """BERT (Devlin et al. 2018) as published: an encoder with the norm after each change, learned positions."""
 
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from clearhead.checkpoint.family import Family, projections, same
@@ -9,9 +9,11 @@ from clearhead.checkpoint.translate import (
     OLD_NORMS,
     SPELLED,
     Fields,
-    has_classifier,
-    label_count,
+    classifier,
+    published_class,
+    read_fill,
     read_plain,
+    write_fill,
     write_plain,
 )
 from clearhead.model.config import Config, Head, Learned
@@ -32,6 +34,10 @@ RULES = (
     same(LAYER + "output.LayerNorm.{p}", BLOCK + "feed_forward_norm.{p}"),
     same("pooler.dense.{p}", "head.dense.{p}"),
     same("classifier.{p}", "head.output.{p}"),
+    same("cls.predictions.transform.dense.{p}", "fill.dense.{p}"),
+    same("cls.predictions.transform.LayerNorm.{p}", "fill.norm.{p}"),
+    same("cls.predictions.decoder.weight", "fill.output.weight"),
+    same("cls.predictions.bias", "fill.bias"),
 )
 
 
@@ -59,11 +65,8 @@ def config(fields: Fields) -> Config:
 def head(fields: Fields, names: set[str]) -> Head | None:
     """The published classification head or, without one, the pooler: whichever has its weights there."""
     new = new_head(fields)
-    if has_classifier(
-        fields, names, marker="classifier.weight", architecture="BertForSequenceClassification"
-    ):
-        return replace(new, labels=label_count(fields))
-    return new if "pooler.dense.weight" in names else None
+    found = classifier(fields, names, new=new, marker="classifier.weight", stem="Bert")
+    return found or (new if "pooler.dense.weight" in names else None)
 
 
 def new_head(fields: Fields) -> Head:
@@ -75,7 +78,7 @@ def fields(config: Config, head: Head | None) -> dict[str, Any]:
     """BERT's fields from facts."""
     positions: Any = config.positions
     return {
-        "architectures": ["BertForSequenceClassification" if head and head.labels else "BertModel"],
+        "architectures": published_class("Bert", config, head=head),
         "model_type": "bert",
         **write_plain(config, PLAIN),
         "initializer_range": config.initial_std or 0.02,
@@ -84,6 +87,7 @@ def fields(config: Config, head: Head | None) -> dict[str, Any]:
         "position_embedding_type": "absolute",
         "classifier_dropout": head.dropout if head else None,
         "pad_token_id": 0,
+        **write_fill(config.fill),
     }
 
 
@@ -95,7 +99,10 @@ FAMILY = Family(
     RULES,
     new_head,
     prefix="bert.",
-    bare=("classifier.",),
+    bare=("classifier.", "cls."),
     spellings=OLD_NORMS,
     ignored=(r"embeddings\.position_ids", r"cls\..*"),
+    tied=("cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"),
+    fill=partial(read_fill, activation="hidden_act"),
+    twin_bias=("cls.predictions.decoder.bias", "cls.predictions.bias"),
 )

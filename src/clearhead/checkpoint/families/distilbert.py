@@ -1,6 +1,6 @@
 """DistilBERT (Sanh et al. 2019) as published: BERT without segments and pooler, with names of its own."""
 
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from clearhead.checkpoint.family import Family, projections, same
@@ -9,15 +9,16 @@ from clearhead.checkpoint.translate import (
     OLD_NORMS,
     SPELLED,
     Fields,
-    has_classifier,
-    label_count,
+    classifier,
+    published_class,
+    read_fill,
     read_plain,
+    write_fill,
     write_plain,
 )
 from clearhead.model.config import Activation, Config, Head, Learned
 
 LAYER, BLOCK = "transformer.layer.{i}.", "encoder.blocks.{i}."
-ARCHITECTURE = "DistilBertForSequenceClassification"
 
 RULES = (
     same("embeddings.word_embeddings.weight", "embedding.tokens.weight"),
@@ -31,6 +32,10 @@ RULES = (
     same(LAYER + "output_layer_norm.{p}", BLOCK + "feed_forward_norm.{p}"),
     same("pre_classifier.{p}", "head.dense.{p}"),
     same("classifier.{p}", "head.output.{p}"),
+    same("vocab_transform.{p}", "fill.dense.{p}"),
+    same("vocab_layer_norm.{p}", "fill.norm.{p}"),
+    same("vocab_projector.weight", "fill.output.weight"),
+    same("vocab_projector.bias", "fill.bias"),
 )
 
 
@@ -57,9 +62,8 @@ def config(fields: Fields) -> Config:
 
 def head(fields: Fields, names: set[str]) -> Head | None:
     """The published classification head."""
-    if has_classifier(fields, names, marker="classifier.weight", architecture=ARCHITECTURE):
-        return replace(new_head(fields), labels=label_count(fields))
-    return None
+    new = new_head(fields)
+    return classifier(fields, names, new=new, marker="classifier.weight", stem="DistilBert")
 
 
 def new_head(fields: Fields) -> Head:
@@ -71,13 +75,14 @@ def fields(config: Config, head: Head | None) -> dict[str, Any]:
     """DistilBERT's fields from facts."""
     positions: Any = config.positions
     return {
-        "architectures": [ARCHITECTURE if head and head.labels else "DistilBertModel"],
+        "architectures": published_class("DistilBert", config, head=head),
         "model_type": "distilbert",
         **write_plain(config, PLAIN),
         "max_position_embeddings": positions.count,
         "activation": SPELLED[config.activation],
         "seq_classif_dropout": head.dropout if head else 0.2,
         "pad_token_id": 0,
+        **write_fill(config.fill),
     }
 
 
@@ -89,7 +94,9 @@ FAMILY = Family(
     RULES,
     new_head,
     prefix="distilbert.",
-    bare=("pre_classifier.", "classifier."),
+    bare=("pre_classifier.", "classifier.", "vocab_"),
     spellings=OLD_NORMS,
     ignored=(r"embeddings\.position_ids", r"vocab_(transform|layer_norm|projector)\..*"),
+    tied=("vocab_projector.weight", "embeddings.word_embeddings.weight"),
+    fill=partial(read_fill, activation="activation"),
 )

@@ -5,15 +5,23 @@ from typing import Any
 
 from clearhead.checkpoint.families import bert
 from clearhead.checkpoint.family import Family, same
-from clearhead.checkpoint.translate import OLD_NORMS, Fields, has_classifier, label_count
+from clearhead.checkpoint.translate import (
+    OLD_NORMS,
+    Fields,
+    classifier,
+    published_class,
+    read_fill,
+)
 from clearhead.model.config import Activation, Config, Head
-
-ARCHITECTURE = "ElectraForSequenceClassification"
 
 RULES = (
     same("embeddings_project.{p}", "embedding.widen.{p}"),
     same("classifier.dense.{p}", "head.dense.{p}"),
     same("classifier.out_proj.{p}", "head.output.{p}"),
+    same("generator_predictions.dense.{p}", "fill.dense.{p}"),
+    same("generator_predictions.LayerNorm.{p}", "fill.norm.{p}"),
+    same("generator_lm_head.weight", "fill.output.weight"),
+    same("generator_lm_head.bias", "fill.bias"),
     *bert.RULES,
 )
 
@@ -31,9 +39,8 @@ def config(fields: Fields) -> Config:
 
 def head(fields: Fields, names: set[str]) -> Head | None:
     """The published classification head."""
-    if has_classifier(fields, names, marker="classifier.out_proj.weight", architecture=ARCHITECTURE):
-        return replace(new_head(fields), labels=label_count(fields))
-    return None
+    new = new_head(fields)
+    return classifier(fields, names, new=new, marker="classifier.out_proj.weight", stem="Electra")
 
 
 def new_head(fields: Fields) -> Head:
@@ -45,7 +52,7 @@ def new_head(fields: Fields) -> Head:
 def fields(config: Config, head: Head | None) -> dict[str, Any]:
     """ELECTRA's fields from facts."""
     return bert.fields(config, head) | {
-        "architectures": [ARCHITECTURE if head and head.labels else "ElectraModel"],
+        "architectures": published_class("Electra", config, head=head),
         "model_type": "electra",
         "embedding_size": config.embedding_width or config.width,
     }
@@ -59,7 +66,9 @@ FAMILY = Family(
     RULES,
     new_head,
     prefix="electra.",
-    bare=("classifier.",),
+    bare=("classifier.", "generator_"),
     spellings=OLD_NORMS,
     ignored=(r"embeddings\.position_ids", r"(discriminator|generator)_.*"),
+    tied=("generator_lm_head.weight", "embeddings.word_embeddings.weight"),
+    fill=read_fill,
 )

@@ -1,25 +1,26 @@
 """ModernBERT (Warner et al. 2024) as published: rotary positions, windows, gates, norm before, no biases."""
 
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from clearhead.checkpoint.family import Family, same
-from clearhead.checkpoint.rotary import rotary_base
+from clearhead.checkpoint.rotary import two_bases
 from clearhead.checkpoint.translate import (
     ACTIVATIONS,
     SPELLED,
     Fields,
-    global_every,
-    has_classifier,
-    label_count,
+    classifier,
+    published_class,
+    read_fill,
     read_plain,
+    windows,
+    write_fill,
     write_plain,
 )
 from clearhead.errors import FolderError
 from clearhead.model.config import Config, Head, Pooling, Rotary
 
 LAYER, BLOCK = "layers.{i}.", "encoder.blocks.{i}."
-ARCHITECTURE = "ModernBertForSequenceClassification"
 POOLINGS = {"cls": Pooling.CLS, "mean": Pooling.MEAN}
 # How it was trained and run elsewhere, and the other heads.
 SKIPPED = (
@@ -40,6 +41,10 @@ RULES = (
     same("head.dense.{p}", "head.dense.{p}"),
     same("head.norm.{p}", "head.norm.{p}"),
     same("classifier.{p}", "head.output.{p}"),
+    same("head.dense.{p}", "fill.dense.{p}"),
+    same("head.norm.{p}", "fill.norm.{p}"),
+    same("decoder.weight", "fill.output.weight"),
+    same("decoder.bias", "fill.bias"),
 )
 
 
@@ -50,10 +55,9 @@ PLAIN = {
     "embedding_dropout": ("embedding_dropout", 0.0), "attention_dropout": ("attention_dropout", 0.0),
     "mlp_dropout": ("hidden_dropout", 0.0), "initializer_range": ("initial_std", 0.02),
 }  # fmt: skip
-FIXED: dict[str, Any] = {
-    "norm_first": True, "first_norm": False, "gated": True, "embedding_norm": True, "dropout": 0.0,
-}  # fmt: skip
+FIXED: Any = {"norm_first": True, "first_norm": False, "gated": True, "embedding_norm": True, "dropout": 0.0}
 PLAIN_HEAD = {"classifier_bias": ("bias", False), "classifier_dropout": ("dropout", 0.0)}
+PLAIN_FILL = {"classifier_bias": ("bias", False), "decoder_bias": ("output_bias", True)}
 
 
 def config(fields: Fields) -> Config:
@@ -61,16 +65,11 @@ def config(fields: Fields) -> Config:
     fields.skip(*SKIPPED)
     if fields("mlp_bias", False) != fields("attention_bias", False):
         raise FolderError(f"{fields.source}: attention_bias and mlp_bias differ, which is not supported")
-    window = fields("local_attention", 128) // 2
-    fields.require(sliding_window=window)
-    base = rotary_base(fields, kind="full_attention", older="global_rope_theta", default=160000.0)
-    local = rotary_base(fields, kind="sliding_attention", older="local_rope_theta", default=10000.0)
     return Config(
         **read_plain(fields, PLAIN),
-        positions=Rotary(fields.fact("positions", "max_position_embeddings"), base, local),
+        positions=Rotary(fields.fact("positions", "max_position_embeddings"), *two_bases(fields)),
         activation=fields.choice("hidden_activation", ACTIVATIONS, default="gelu"),
-        window=window,
-        global_every=global_every(fields),
+        **windows(fields),
         attended_dropout=fields.fact("attended_dropout", "attention_dropout", default=0.0),
         **FIXED,
     )
@@ -78,9 +77,9 @@ def config(fields: Fields) -> Config:
 
 def head(fields: Fields, names: set[str]) -> Head | None:
     """The published classification head or, without its labels, the layer before them."""
-    if has_classifier(fields, names, marker="classifier.weight", architecture=ARCHITECTURE):
-        return replace(new_head(fields), labels=label_count(fields))
-    return new_head(fields) if "head.dense.weight" in names else None
+    new = new_head(fields)
+    found = classifier(fields, names, new=new, marker="classifier.weight", stem="ModernBert")
+    return found or (new if "head.dense.weight" in names else None)
 
 
 def new_head(fields: Fields) -> Head:
@@ -98,7 +97,7 @@ def fields(config: Config, head: Head | None) -> dict[str, Any]:
     """ModernBERT's fields from facts, in the older spelling, which all versions read."""
     positions: Any = config.positions
     said = write_plain(config, PLAIN) | {
-        "architectures": [ARCHITECTURE if head and head.labels else "ModernBertModel"],
+        "architectures": published_class("ModernBert", config, head=head),
         "model_type": "modernbert",
         "max_position_embeddings": positions.count,
         "global_rope_theta": positions.base,
@@ -111,10 +110,12 @@ def fields(config: Config, head: Head | None) -> dict[str, Any]:
     if head:
         said |= write_plain(head, PLAIN_HEAD)
         said |= {"classifier_pooling": head.pooling, "classifier_activation": SPELLED[head.activation]}
-    return said
+    return said | write_fill(config.fill, activation="classifier_activation", table=PLAIN_FILL)
 
 
 FAMILY = Family(
     "modernbert", config, head, fields, RULES, new_head,
-    prefix="model.", bare=("head.", "classifier."), ignored=(r"decoder\..*",),
+    prefix="model.", bare=("head.", "classifier.", "decoder."), ignored=(r"decoder\..*",),
+    tied=("decoder.weight", "embeddings.tok_embeddings.weight"),
+    fill=partial(read_fill, activation="classifier_activation", table=PLAIN_FILL),
 )  # fmt: skip

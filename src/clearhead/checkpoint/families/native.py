@@ -11,6 +11,7 @@ from clearhead.errors import FolderError
 from clearhead.model.config import (
     Activation,
     Config,
+    Fill,
     Head,
     Norm,
     Pooling,
@@ -38,6 +39,10 @@ OURS = (
     "head.norm.{p}",
     "head.output.{p}",
     "language_head.{p}",
+    "fill.dense.{p}",
+    "fill.norm.{p}",
+    "fill.output.weight",
+    "fill.bias",
 )
 
 
@@ -55,6 +60,8 @@ def facts(kind: type, values: dict[str, Any], *, source: str) -> Any:
         unset = ready.get(name) is None and hint is not bool
         if name in ready and switch and not (isinstance(ready[name], bool) or unset):
             raise FolderError(f"{source}: {name}={ready[name]!r} must be true or false")
+    if ready.get("fill") is not None:
+        ready["fill"] = facts(Fill, ready["fill"], source=source)
     if "positions" in ready:
         ready["positions"] = positions(ready["positions"], source)
     return kind(**ready)

@@ -9,12 +9,22 @@ from typing import Any
 
 from clearhead.checkpoint.families import bert
 from clearhead.checkpoint.family import Family, same
-from clearhead.checkpoint.translate import OLD_NORMS, Fields, has_classifier, label_count
+from clearhead.checkpoint.translate import (
+    OLD_NORMS,
+    Fields,
+    classifier,
+    published_class,
+    read_fill,
+)
 from clearhead.model.config import Config, Head, Learned
 
 RULES = (
     same("classifier.dense.{p}", "head.dense.{p}"),
     same("classifier.out_proj.{p}", "head.output.{p}"),
+    same("lm_head.dense.{p}", "fill.dense.{p}"),
+    same("lm_head.layer_norm.{p}", "fill.norm.{p}"),
+    same("lm_head.decoder.weight", "fill.output.weight"),
+    same("lm_head.bias", "fill.bias"),
     *bert.RULES,
 )
 
@@ -30,11 +40,10 @@ def config(fields: Fields) -> Config:
     )
 
 
-def head(fields: Fields, names: set[str], *, architecture: str) -> Head | None:
+def head(fields: Fields, names: set[str], *, stem: str) -> Head | None:
     """The published classification head. A body's pooler, which no published head uses, is left out."""
-    if has_classifier(fields, names, marker="classifier.out_proj.weight", architecture=architecture):
-        return replace(new_head(fields), labels=label_count(fields))
-    return None
+    new = new_head(fields)
+    return classifier(fields, names, new=new, marker="classifier.out_proj.weight", stem=stem)
 
 
 def new_head(fields: Fields) -> Head:
@@ -46,7 +55,7 @@ def fields(config: Config, head: Head | None, *, model_type: str, stem: str) -> 
     """RoBERTa's fields from facts."""
     positions: Any = config.positions
     return bert.fields(config, head) | {
-        "architectures": [f"{stem}ForSequenceClassification" if head and head.labels else f"{stem}Model"],
+        "architectures": published_class(stem, config, head=head),
         "model_type": model_type,
         "max_position_embeddings": positions.count + positions.offset,
         "pad_token_id": positions.offset - 1,
@@ -58,14 +67,17 @@ def family(model_type: str, stem: str) -> Family:
     return Family(
         model_type,
         config,
-        partial(head, architecture=f"{stem}ForSequenceClassification"),
+        partial(head, stem=stem),
         partial(fields, model_type=model_type, stem=stem),
         RULES,
         new_head,
         prefix="roberta.",
-        bare=("classifier.",),
+        bare=("classifier.", "lm_head."),
         spellings=OLD_NORMS,
         ignored=(r"embeddings\.position_ids", r"lm_head\..*", r"pooler\..*"),
+        tied=("lm_head.decoder.weight", "embeddings.word_embeddings.weight"),
+        fill=read_fill,
+        twin_bias=("lm_head.decoder.bias", "lm_head.bias"),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from clearhead.reference.attention import AttentionWeights
 from clearhead.reference.block import BlockFacts, BlockWeights
 from clearhead.reference.families.published import (
+    FillNames,
     activation,
     optional,
     over_tokens,
@@ -15,9 +16,16 @@ from clearhead.reference.families.published import (
 )
 from clearhead.reference.layers import Array
 from clearhead.reference.stored import Shape, Tensors, affine, field, possible, two
-from clearhead.reference.whole import Embedding, Head, WholeModel
+from clearhead.reference.whole import Embedding, Fill, Head, WholeModel
 
 # Heads over single tokens, and a table of numbers 0, 1, 2, … that old versions stored.
+FILL = FillNames(
+    "cls.predictions.transform.dense",
+    "cls.predictions.transform.LayerNorm",
+    "cls.predictions.decoder.weight",
+    "cls.predictions.bias",
+    "cls.predictions.decoder.bias",
+)
 IGNORED = ("cls.", "qa_outputs.", "embeddings.position_ids")
 
 
@@ -38,6 +46,7 @@ def read_bert(path: Path, config: Mapping[str, Any]) -> WholeModel:
         shapes |= two("pooler.dense", width, width)
     if classifier:
         shapes |= two("classifier", tensors.shape("classifier.weight")[0], width)
+    shapes |= fill_shapes(FILL, config, tensors=tensors, narrow=width)
     arrays = tensors.take(shapes, ignored=(*IGNORED, "classifier.") if tagger else IGNORED)
     return body(
         path,
@@ -50,7 +59,18 @@ def read_bert(path: Path, config: Mapping[str, Any]) -> WholeModel:
         )
         if pooler
         else None,
+        fill=FILL.fill(
+            arrays, arrays["embeddings.word_embeddings.weight"], activation=activation(config, "hidden_act")
+        ),
     )
+
+
+def fill_shapes(
+    names: FillNames, config: Mapping[str, Any], *, tensors: Tensors, narrow: int
+) -> dict[str, Shape]:
+    """Every tensor of the head for masked tokens, if there is one."""
+    sizes = (field(config, "vocab_size", kind=int), narrow, field(config, "hidden_size", kind=int))
+    return names.shapes(config, tensors, sizes=sizes, biases=(True, True, True))
 
 
 def plain_name(name: str, *, prefix: str) -> str:
@@ -92,6 +112,7 @@ def body(
     arrays: Mapping[str, Array],
     head: Head | None,
     first_position: int = 0,
+    fill: Fill | None = None,
 ) -> WholeModel:
     """The whole model, given its head; the first token of a text gets the table's row `first_position`."""
     return WholeModel(
@@ -115,6 +136,7 @@ def body(
         ),
         final_norm=None,
         head=head,
+        fill=fill,
     )
 
 

@@ -7,12 +7,13 @@ from typing import Any
 from clearhead.reference.attention import AttentionWeights
 from clearhead.reference.block import BlockFacts, BlockWeights
 from clearhead.reference.families.bert import plain_name
-from clearhead.reference.families.published import activation, over_tokens, shared_heads
+from clearhead.reference.families.published import FillNames, activation, over_tokens, shared_heads
 from clearhead.reference.layers import Array, relu
 from clearhead.reference.stored import Shape, Tensors, affine, field, two
 from clearhead.reference.whole import Embedding, Head, WholeModel
 
 # Heads over single tokens, and a table of numbers 0, 1, 2, … that old versions stored.
+FILL = FillNames("vocab_transform", "vocab_layer_norm", "vocab_projector.weight", "vocab_projector.bias")
 IGNORED = (
     "vocab_transform.",
     "vocab_layer_norm.",
@@ -38,7 +39,10 @@ def read_distilbert(path: Path, config: Mapping[str, Any]) -> WholeModel:
     if classifier:
         shapes |= two("pre_classifier", width, width)
         shapes |= two("classifier", tensors.shape("classifier.weight")[0], width)
+    sizes = (field(config, "vocab_size", kind=int), width, width)
+    shapes |= FILL.shapes(config, tensors, sizes=sizes, biases=(True, True, True))
     arrays = tensors.take(shapes, ignored=(*IGNORED, "classifier.") if tagger else IGNORED)
+    tokens = arrays["embeddings.word_embeddings.weight"]
     return WholeModel(
         name=str(path),
         facts=BlockFacts(
@@ -47,7 +51,7 @@ def read_distilbert(path: Path, config: Mapping[str, Any]) -> WholeModel:
             epsilon=EPSILON,
         ),
         embedding=Embedding(
-            tokens=arrays["embeddings.word_embeddings.weight"],
+            tokens=tokens,
             positions=arrays["embeddings.position_embeddings.weight"],
             segments=None,
             norm=affine(arrays, "embeddings.LayerNorm"),
@@ -62,6 +66,7 @@ def read_distilbert(path: Path, config: Mapping[str, Any]) -> WholeModel:
         )
         if classifier
         else None,
+        fill=FILL.fill(arrays, tokens, activation=activation(config, "activation")),
     )
 
 

@@ -4,13 +4,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clearhead.reference.families.bert import body, body_shapes, plain_name
-from clearhead.reference.families.published import optional, over_tokens, refuse_decoders
+from clearhead.reference.families.bert import body, body_shapes, fill_shapes, plain_name
+from clearhead.reference.families.published import FillNames, optional, over_tokens, refuse_decoders
 from clearhead.reference.layers import gelu
 from clearhead.reference.stored import Tensors, affine, field, two
 from clearhead.reference.whole import Head, WholeModel
 
 # Heads over single tokens, and a table of numbers 0, 1, 2, … that old versions stored.
+FILL = FillNames(
+    "generator_predictions.dense",
+    "generator_predictions.LayerNorm",
+    "generator_lm_head.weight",
+    "generator_lm_head.bias",
+)
 IGNORED = (
     "discriminator_predictions.",
     "generator_predictions.",
@@ -30,7 +36,8 @@ def read_electra(path: Path, config: Mapping[str, Any]) -> WholeModel:
     refuse_decoders(config)
     width = field(config, "hidden_size", kind=int)
     tensors = Tensors(path, rename=lambda name: plain_name(name, prefix="electra."))
-    shapes = body_shapes(config, optional(config, "embedding_size", default=128))
+    narrow = optional(config, "embedding_size", default=128)
+    shapes = body_shapes(config, narrow) | fill_shapes(FILL, config, tensors=tensors, narrow=narrow)
     tagger = over_tokens(config)
     classifier = "classifier.out_proj.weight" in tensors and not tagger
     if classifier:
@@ -47,4 +54,5 @@ def read_electra(path: Path, config: Mapping[str, Any]) -> WholeModel:
         if classifier
         else None
     )
-    return body(path, config, arrays=arrays, head=head)
+    fill = FILL.fill(arrays, arrays["embeddings.word_embeddings.weight"], activation=gelu)
+    return body(path, config, arrays=arrays, head=head, fill=fill)

@@ -7,13 +7,14 @@ from typing import Any
 from clearhead.errors import FolderError
 from clearhead.reference.attention import AttentionWeights
 from clearhead.reference.block import BlockFacts, BlockWeights, Sight
-from clearhead.reference.families.published import activation, optional, over_tokens, paired_heads
+from clearhead.reference.families.published import FillNames, activation, optional, over_tokens, paired_heads
 from clearhead.reference.layers import Array
 from clearhead.reference.rotary import Rotary
 from clearhead.reference.stored import Shape, Tensors, affine, choice, field, possible, thirds, two
 from clearhead.reference.whole import Embedding, Head, Pooling, WholeModel
 
 IGNORED = ("decoder.",)  # the last layer of the head over single tokens
+FILL = FillNames("head.dense", "head.norm", "decoder.weight", "decoder.bias")
 POOLINGS: dict[str, Pooling] = {"cls": "cls", "mean": "mean"}
 FULL, SLIDING = "full_attention", "sliding_attention"
 # Published defaults, and the names of the fields that version 4 of the published code wrote.
@@ -40,7 +41,13 @@ def read_modernbert(path: Path, config: Mapping[str, Any]) -> WholeModel:
         shapes |= two("head.norm", width, bias=optional(config, "norm_bias", default=False))
     if classifier:
         shapes |= two("classifier", tensors.shape("classifier.weight")[0], width)
+    switches = (("classifier_bias", False), ("norm_bias", False), ("decoder_bias", True))
+    biases = tuple(optional(config, name, default=usual) for name, usual in switches)
+    sizes = (field(config, "vocab_size", kind=int), width, width)
+    fill_shapes = FILL.shapes(config, tensors, sizes=sizes, biases=biases)
+    shapes |= fill_shapes
     arrays = tensors.take(shapes, ignored=(*IGNORED, "head.", "classifier.") if tagger else IGNORED)
+    tokens = arrays["embeddings.tok_embeddings.weight"]
     return WholeModel(
         name=str(path),
         facts=BlockFacts(
@@ -51,7 +58,7 @@ def read_modernbert(path: Path, config: Mapping[str, Any]) -> WholeModel:
             gated=True,
         ),
         embedding=Embedding(
-            tokens=arrays["embeddings.tok_embeddings.weight"],
+            tokens=tokens,
             positions=None,
             segments=None,
             norm=affine(arrays, "embeddings.norm"),
@@ -70,6 +77,9 @@ def read_modernbert(path: Path, config: Mapping[str, Any]) -> WholeModel:
         if dense
         else None,
         sights=sights(config),
+        fill=FILL.fill(arrays, tokens, activation=activation(config, "classifier_activation"))
+        if fill_shapes
+        else None,
     )
 
 

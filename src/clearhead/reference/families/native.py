@@ -11,7 +11,7 @@ from clearhead.errors import FolderError
 from clearhead.reference.attention import AttentionWeights
 from clearhead.reference.block import BlockFacts, BlockWeights, Sight
 from clearhead.reference.families.decoders import above_zero, grouped_heads
-from clearhead.reference.families.published import optional, refuse_other, shared_heads
+from clearhead.reference.families.published import FillNames, optional, refuse_other, shared_heads
 from clearhead.reference.layers import Activation, Affine, Array, gelu, gelu_tanh, relu, silu, tanh
 from clearhead.reference.rotary import Linear, Llama3, Rotary, turning
 from clearhead.reference.stored import Shape, Tensors, affine, choice, field, possible, two
@@ -27,6 +27,7 @@ ACTIVATIONS: dict[str, Activation] = {
 POOLINGS: dict[str, Pooling] = {"cls": "cls", "mean": "mean", "max": "max"}
 NORMS: dict[str, Literal["layer", "rms"]] = {"layer": "layer", "rms": "rms"}
 LANGUAGE = "language_head.weight"
+FILL = FillNames("fill.dense", "fill.norm", "fill.output.weight", "fill.bias")
 Facts = Mapping[str, Any]
 
 
@@ -54,8 +55,10 @@ def read_clearhead(path: Path, config: Facts) -> WholeModel:
         raise FolderError("config.json lacks the field 'head'; it is null for a model without one")
     head = config["head"] if config["head"] is None else field(config, "head", kind=dict)
     layers = field(facts, "layers", kind=int)
-    arrays = Tensors(path).take(body_shapes(facts) | head_shapes(head, facts) | language_shapes(facts))
+    shapes = body_shapes(facts) | head_shapes(head, facts) | language_shapes(facts) | fill_shapes(facts)
+    arrays = Tensors(path).take(shapes)
     tokens = arrays["embedding.tokens.weight"]
+    kind = (facts.get("fill") or {}).get("activation", "gelu")
     tied = optional(facts, "language_head", default=False) and optional(facts, "tied", default=True)
     return WholeModel(
         name=str(path),
@@ -75,6 +78,7 @@ def read_clearhead(path: Path, config: Facts) -> WholeModel:
         head=native_head(arrays, head),
         sights=sights(facts),
         language=tokens if tied else arrays.get(LANGUAGE),
+        fill=FILL.fill(arrays, tokens, activation=choice("fill.activation", kind, choices=ACTIVATIONS)),
     )
 
 
@@ -279,3 +283,16 @@ def native_head(arrays: Mapping[str, Array], head: Facts | None) -> Head | None:
         norm=possible(arrays, "head.norm"),
         output=possible(arrays, "head.output"),
     )
+
+
+def fill_shapes(facts: Facts) -> dict[str, Shape]:
+    """Every tensor of the head for masked tokens, if there is one."""
+    if (fill := facts.get("fill")) is None:
+        return {}
+    width, vocab = facts["width"], facts["vocab"]
+    narrow = at_least_one(facts, "embedding_width") or width
+    shapes = two("fill.dense", narrow, width, bias=optional(fill, "bias", default=True))
+    shapes |= two("fill.norm", narrow, bias=norm_has_bias(facts))
+    if not optional(fill, "tied", default=True):
+        shapes["fill.output.weight"] = (vocab, narrow)
+    return shapes | ({"fill.bias": (vocab,)} if optional(fill, "output_bias", default=True) else {})

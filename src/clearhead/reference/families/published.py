@@ -1,11 +1,12 @@
 """What published folders have in common: words for activations, checks, classifiers over single tokens."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from clearhead.errors import FolderError
-from clearhead.reference.layers import Activation, gelu, gelu_tanh, relu
-from clearhead.reference.stored import choice, field
+from clearhead.reference.layers import Activation, Array, gelu, gelu_tanh, relu
+from clearhead.reference.stored import Shape, Tensors, affine, choice, field, two
+from clearhead.reference.whole import Fill
 
 ACTIVATIONS: dict[str, Activation] = {
     "gelu": gelu,
@@ -15,6 +16,52 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 # Classes whose `classifier` reads every token, not the whole text.
 OVER_TOKENS = ("ForTokenClassification", "ForQuestionAnswering")
+
+
+# Classes with a head that says which token stands behind a mask.
+FILLING = ("ForMaskedLM", "BertForPreTraining")
+
+
+class FillNames(NamedTuple):
+    """Where a family stores that head. Where the matrix is not the embedding's, some publish its bias beside
+    it, as `own_bias`."""
+
+    dense: str
+    norm: str
+    matrix: str
+    bias: str
+    own_bias: str = ""
+
+    def there(self, config: Mapping[str, Any], tensors: Tensors) -> bool:
+        """Whether a folder has it."""
+        named = any(name.endswith(FILLING) for name in config.get("architectures") or [])
+        return named and f"{self.dense}.weight" in tensors
+
+    def shapes(
+        self, config: Mapping[str, Any], tensors: Tensors, *, sizes: Shape, biases: tuple[bool, bool, bool]
+    ) -> dict[str, Shape]:
+        """Every tensor of the head, if there is one; `sizes` are vocabulary, width of the matrix, width of
+        the stream, `biases` those of the layer, of the norm and of the matrix."""
+        if not self.there(config, tensors):
+            return {}
+        vocab, narrow, width = sizes
+        found = two(self.dense, narrow, width, bias=biases[0]) | two(self.norm, narrow, bias=biases[1])
+        if optional(config, "tie_word_embeddings", default=True):
+            return found | ({self.bias: (vocab,)} if biases[2] else {})
+        bias = self.own_bias if self.own_bias in tensors else self.bias
+        return found | {self.matrix: (vocab, narrow)} | ({bias: (vocab,)} if biases[2] else {})
+
+    def fill(self, arrays: Mapping[str, Array], tokens: Array, *, activation: Activation) -> Fill | None:
+        """The head from its tensors, if they are there; `tokens` is the embedding's matrix."""
+        if f"{self.dense}.weight" not in arrays:
+            return None
+        return Fill(
+            dense=affine(arrays, self.dense),
+            norm=affine(arrays, self.norm),
+            matrix=arrays.get(self.matrix, tokens),
+            bias=arrays.get(self.own_bias, arrays.get(self.bias)),
+            activation=activation,
+        )
 
 
 def activation(config: Mapping[str, Any], name: str) -> Activation:

@@ -5,12 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.errors import FolderError
-from clearhead.reference.families.bert import body, body_shapes, plain_name
-from clearhead.reference.families.published import optional, over_tokens, refuse_decoders
+from clearhead.reference.families.bert import body, body_shapes, fill_shapes, plain_name
+from clearhead.reference.families.published import FillNames, optional, over_tokens, refuse_decoders
+from clearhead.reference.layers import gelu
 from clearhead.reference.stored import Tensors, affine, field, two
 from clearhead.reference.whole import Head, WholeModel
 
 # Heads over single tokens, and a table of numbers 0, 1, 2, … that old versions stored.
+FILL = FillNames(
+    "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder.weight", "lm_head.bias", "lm_head.decoder.bias"
+)
 IGNORED = ("lm_head.", "qa_outputs.", "embeddings.position_ids")
 
 
@@ -39,6 +43,7 @@ def read_roberta(path: Path, config: Mapping[str, Any]) -> WholeModel:
     has_head = output is not None or f"{dense}.weight" in tensors
     if has_head:
         shapes |= two(dense, width, width)
+    shapes |= fill_shapes(FILL, config, tensors=tensors, narrow=width)
     arrays = tensors.take(shapes, ignored=ignored)
     head = (
         Head(
@@ -56,4 +61,5 @@ def read_roberta(path: Path, config: Mapping[str, Any]) -> WholeModel:
             f"config.json has pad_token_id={first - 1} and max_position_embeddings={rows}; "
             "positions start at pad_token_id + 1, so there is none"
         )
-    return body(path, config, arrays=arrays, head=head, first_position=first)
+    fill = FILL.fill(arrays, arrays["embeddings.word_embeddings.weight"], activation=gelu)
+    return body(path, config, arrays=arrays, head=head, first_position=first, fill=fill)

@@ -1,0 +1,65 @@
+"""Rows and files of texts → what stands behind masks, and how well a model knows hidden tokens."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from clearhead.data.documents import documents
+from clearhead.data.rows import Row
+from clearhead.errors import DataError, SettingError
+from clearhead.infer.model import Model
+from clearhead.infer.perplexity import context_of
+from clearhead.settings import Asking, Filling, Scoring
+from clearhead.tasks.fill import Filled, FillScores, Gaps, Hiding
+
+
+@dataclass(frozen=True)
+class FillEvaluation:
+    """What came of it."""
+
+    metrics: FillScores
+    context: int
+    seconds: float
+
+
+def fill_rows(
+    model: Model, rows: Sequence[Row], *, settings: Asking, candidates: int
+) -> list[tuple[Row, Filled]]:
+    """One answer a row, in order; a text of only white space, where it is let through, gets no masks.
+
+    Raises `DataError`, naming file and row, for a text without a mask, or longer than the model takes.
+    """
+    asked = [row for row in rows if not row.blank]
+    found = iter(
+        model.filled(
+            [row.asked for row in asked],
+            [f"{row.file}, row {row.row}" for row in asked],
+            candidates=candidates,
+            batch_tokens=settings.batch_tokens,
+        )
+    )
+    return [(row, Filled((), 0) if row.blank else next(found)) for row in rows]
+
+
+def evaluate_fill(
+    model: Model, data: str | Path, *, asking: Asking, scoring: Scoring, filling: Filling
+) -> FillEvaluation:
+    """Loss, perplexity and accuracy over hidden tokens of a file of texts, or of a folder of such files.
+
+    Which tokens are hidden follows from the seed and each text alone. Raises `DataError` where there is no
+    token to hide, `SettingError` for a context beyond the model's.
+    """
+    begin = perf_counter()
+    if scoring.stride is not None:
+        raise SettingError(f"--stride is for language models, and {model.name} fills masks; leave it out")
+    context = context_of(model, scoring)
+    whole = scoring.documents == "file"
+    texts = list(documents([str(data)], whole=whole, text_column=asking.text_column, format=asking.format))
+    hiding = Hiding(model.tokenizer, filling, seed=filling.mask_seed, source=model.name)
+    gaps = Gaps(texts, model.tokenizer, hiding=hiding, context=context)
+    if not gaps.spans:
+        raise DataError(f"{data} holds no token that could be hidden; give texts that hold some")
+    budget = max(asking.batch_tokens, context)
+    scores = gaps.scores(model.loaded.network, texts=len(texts), budget=budget)
+    return FillEvaluation(scores, context, perf_counter() - begin)
