@@ -118,3 +118,25 @@ def template_of(config: Mapping[str, Any]) -> str | None:
         stated = {entry.get("name"): entry.get("template") for entry in stated if isinstance(entry, Mapping)}
         stated = stated.get("default")
     return stated if isinstance(stated, str) else None
+
+
+def cuts_at_spaces(rules: Mapping[str, Any]) -> bool:
+    """Whether a text may be cut before any space between two other characters, and its parts have its ids:
+    so it is with byte-level BPE, each of whose patterns takes one space before what it is for (Radford et al.
+    2019)."""
+    steps = steps_of(rules["pre_tokenizer"])
+    bytes_alone = len(steps) == 1 and steps[0]["type"] == "ByteLevel" and not steps_of(rules["normalizer"])
+    return bytes_alone and bool(steps[0].get("use_regex", True)) and not steps[0].get("add_prefix_space")
+
+
+def spelled_controls(
+    vocabulary: Mapping[str, int], controls: frozenset[int], *, unknown: int | None
+) -> dict[int, tuple[int, ...]]:
+    """What to read instead of each control token the model itself can produce: its characters one by one."""
+    allowed = {token: id for token, id in vocabulary.items() if id not in controls}
+    spelled = {}
+    for token, id in vocabulary.items():
+        if id in controls:
+            letters = [allowed.get(letter, unknown) for letter in token]
+            spelled[id] = tuple(letter for letter in letters if letter is not None)
+    return spelled

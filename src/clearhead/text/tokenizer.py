@@ -25,15 +25,17 @@ from clearhead.text.encoding import (
 from clearhead.text.facts import (
     as_published,
     control_names,
+    cuts_at_spaces,
     is_lossless,
     model_unknown,
     model_vocabulary,
     role_names,
+    spelled_controls,
     steps_of,
     template_of,
 )
 from clearhead.text.folder import read_folder
-from clearhead.text.words import LONE_SURROGATE
+from clearhead.text.words import LONE_SURROGATE, PART, parts
 
 
 class Tokenizer:
@@ -69,8 +71,10 @@ class Tokenizer:
         }
         unknown = self._vocabulary.get(model_unknown(rules) or "", self._roles.get("unk_token"))
         self._unknown_id = None if unknown in self._control_ids else unknown
-        self._spelling = _spelling(model_vocabulary(rules), self._control_ids, unknown=self._unknown_id)
-        self._lossless = is_lossless(rules, controls)
+        self._spelling = spelled_controls(
+            model_vocabulary(rules), self._control_ids, unknown=self._unknown_id
+        )
+        self._lossless, self._cuts = is_lossless(rules, controls), cuts_at_spaces(rules)
         self._templates = {1: Template.of(core, pair=False), 2: Template.of(core, pair=True)}
 
     @classmethod
@@ -145,7 +149,14 @@ class Tokenizer:
         Without `begins` each follows something else, and gets nothing that stands only before a text.
         """
         core = self._core if begins else self._following
-        return [list(content.ids) for content in self._contents(list(texts), core)]
+
+        def ids(some: Iterable[str]) -> list[list[int]]:
+            found = core.encode_batch([_clean(text) for text in some], add_special_tokens=False)
+            return [self._spelled_ids(tokens.ids) for tokens in found]
+
+        if self._cuts and any(len(text) > PART for text in texts):  # 150 bytes of memory a character
+            return [[id for part in parts(text) for id in ids([part])[0]] for text in texts]
+        return ids(texts)
 
     def words(self, text: str) -> list[int]:
         """For each id that `plain` gives for a text, the number of the word it is a piece of: words are what
@@ -252,9 +263,15 @@ class Tokenizer:
 
     def _contents(self, texts: list[str], core: Core) -> list[Content]:
         """Each string's own tokens, without a control id among them."""
-        clean = [LONE_SURROGATE.sub("\ufffd", text) for text in texts]
+        clean = [_clean(text) for text in texts]
         found = core.encode_batch(clean, add_special_tokens=False)
         return [self._content(text, tokens) for text, tokens in zip(clean, found, strict=True)]
+
+    def _spelled_ids(self, ids: list[int]) -> list[int]:
+        """Ids, control tokens that the model found among its words spelled out."""
+        if self._spelling.keys().isdisjoint(ids):
+            return ids
+        return [letter for id in ids for letter in self._spelling.get(id, (id,))]
 
     def _content(self, text: str, tokens: CoreEncoding) -> Content:
         ids, offsets = tokens.ids, tokens.offsets
@@ -266,6 +283,11 @@ class Tokenizer:
         return Content(ids, offsets if text.isascii() else with_marks(text, offsets))
 
 
+def _clean(text: str) -> str:
+    """A text that can be written in UTF-8."""
+    return LONE_SURROGATE.sub("\ufffd", text)
+
+
 def _copied(rules: str, config: Mapping[str, Any]) -> Tokenizer:
     return Tokenizer(Core.from_str(rules), config)
 
@@ -273,16 +295,3 @@ def _copied(rules: str, config: Mapping[str, Any]) -> Tokenizer:
 def _as_special(token: AddedToken) -> AddedToken:
     token.special = True
     return token
-
-
-def _spelling(
-    vocabulary: Mapping[str, int], controls: frozenset[int], *, unknown: int | None
-) -> dict[int, tuple[int, ...]]:
-    """What to read instead of each control token the model itself can produce: its characters one by one."""
-    allowed = {token: id for token, id in vocabulary.items() if id not in controls}
-    spelled = {}
-    for token, id in vocabulary.items():
-        if id in controls:
-            letters = [allowed.get(letter, unknown) for letter in token]
-            spelled[id] = tuple(letter for letter in letters if letter is not None)
-    return spelled

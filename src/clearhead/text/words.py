@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from heapq import nsmallest
 
 KEPT = 250_000  # distinct words
@@ -12,6 +12,7 @@ LONGEST = 256  # characters; what is longer is no word but a blob, and one alone
 # deletes three of Unicode's white-space characters, and joins what stands around them; no cut is made there.
 SPACE, DELETED = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000", r"\x0b\x0c\x85"
 CHUNK = re.compile(rf"[{SPACE}]*+(?:[^{SPACE}]++(?:[{DELETED}][{SPACE}]*+)?+)++|[{SPACE}]++")
+BORDER, PART = re.compile(r"(?<=\S) (?=\S)"), 2**20  # where long texts may be cut, and to how many characters
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -30,6 +31,15 @@ def count_words(texts: Iterable[str], split: Callable[[str], Iterable[str]]) -> 
             words = _split(chunks, words, split=split)
             chunks.clear()
     return sorted(_split(chunks, words, split=split).items())
+
+
+def parts(text: str) -> Iterator[str]:
+    """A text in parts of about a million characters, each but the first with the space before it."""
+    start = 0
+    while len(text) - start > PART and (border := BORDER.search(text, start + PART)):
+        yield text[start : border.start()]
+        start = border.start()
+    yield text[start:]
 
 
 def _split(
