@@ -125,11 +125,14 @@ def cut_log(folder: Path, *, step: int) -> None:
         place.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 
 
-def digest_of_rows(rows: Sequence[Row]) -> str:
-    """SHA-256 of texts and labels in order; several labels count as they are, whatever is in their names."""
+def digest_of_rows(*groups: Sequence[Row]) -> str:
+    """SHA-256 of texts and labels in order, and of where each group of them ends; several labels count as
+    they are, whatever is in their names."""
     digest = hashlib.sha256()
-    for row in rows:
-        pair = [] if row.pair is None else [row.pair]
-        label = row.label if row.labels is None else row.labels
-        digest.update(json.dumps([row.text, label, *pair]).encode("utf-8", "surrogatepass"))
+    for rows in groups:
+        digest.update(f"{len(rows)} ".encode())
+        for row in rows:
+            pair = [] if row.pair is None else [row.pair]
+            label = row.label if row.labels is None else row.labels
+            digest.update(json.dumps([row.text, label, *pair]).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
