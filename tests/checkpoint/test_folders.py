@@ -340,3 +340,13 @@ def test_a_padding_id_that_texts_may_hold_is_refused_where_positions_begin_after
     (folder / CONFIG).write_text(json.dumps(values | {"pad_token_id": 0}))
     with pytest.raises(FolderError, match=r"pad_token_id=0 is the token '\[UNK\]'"):
         read_folder(folder)
+
+
+def test_a_padding_id_that_stands_around_texts_is_refused_where_positions_begin_after_it(tmp_path):
+    folder = tiny_folder(tmp_path, "roberta")
+    values = json.loads((folder / CONFIG).read_text())
+    for id in read_folder(folder).tokenizer.encode([""])[0].ids:
+        (folder / CONFIG).write_text(json.dumps(values | {"pad_token_id": id}))
+        said = rf"pad_token_id={id} is the token '\[(CLS|SEP)\]', which the tokenizer puts around texts"
+        with pytest.raises(FolderError, match=said):
+            read_folder(folder)

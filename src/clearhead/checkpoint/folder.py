@@ -189,6 +189,11 @@ def refuse_pad(config: Config, tokenizer: Tokenizer, *, source: str) -> None:
         raise FolderError(
             f"{source}: pad_token_id={pad} is the token {tokenizer.name(pad)!r}, which texts may hold"
         )
+    if pad in tokenizer.framing_ids:
+        raise FolderError(
+            f"{source}: pad_token_id={pad} is the token {tokenizer.name(pad)!r}, which the tokenizer puts around "
+            "texts; write the id of its padding token"
+        )
 
 
 def _tokenizer(folder: Path) -> Tokenizer:

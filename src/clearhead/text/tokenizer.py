@@ -172,6 +172,12 @@ class Tokenizer:
         return self._templates[2 if pair else 1].special_count
 
     @property
+    def framing_ids(self) -> frozenset[int]:
+        """The ids of all tokens that are put around a text, or around a pair."""
+        parts = (part for template in self._templates.values() for part in template.parts)
+        return frozenset(part.id for part in parts if part.text is None)
+
+    @property
     def vocab_size(self) -> int:
         """The rows an embedding table needs: the largest id plus 1 (ids may have gaps)."""
         return max(self._vocabulary.values(), default=-1) + 1
