@@ -18,6 +18,10 @@ class FolderError(ClearheadError):
     """A model folder is missing something, holds something unknown, or does not fit together."""
 
 
+class NotFinite(ClearheadError):
+    """A model, or what it learns by, has come to numbers that are none: NaN or infinity."""
+
+
 class DownloadError(ClearheadError):
     """`clearhead get` could not fetch what was asked for."""
 

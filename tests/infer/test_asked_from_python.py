@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import clearhead as ch
-from clearhead.errors import ClearheadError, DataError, SettingError
+from clearhead.errors import ClearheadError, DataError, NotFinite, SettingError
 from clearhead.settings import Training, made
 
 RUN = {"data": "texts.csv", "out": "run"}
@@ -69,3 +69,17 @@ def test_no_texts_and_no_file_are_named(bert_folder):
     for data in (None, 3):
         with pytest.raises(ClearheadError, match=f"{data} is no file of texts"):
             ch.evaluate(model, data)
+
+
+def test_answers_that_are_not_finite_are_refused_by_text_and_by_row(bert_folder, tmp_path):
+    model = ch.load(bert_folder)
+    id = model.tokenizer.vocabulary()["soup"]
+    with torch.no_grad():
+        model.loaded.network.embedding.tokens.weight[id] = float("nan")
+    for ask in (model.predict, model.embed):
+        with pytest.raises(NotFinite, match="text 2: the model computes numbers that are not finite"):
+            ask(["good", "bad", "good soup"])
+    file = tmp_path / "texts.csv"
+    file.write_text("text,label\ngood,good\nsoup,bad\n")
+    with pytest.raises(NotFinite, match=r"texts.csv, row 2: the model computes numbers that are not finite"):
+        ch.evaluate(model, file)

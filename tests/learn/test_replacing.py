@@ -98,6 +98,24 @@ def test_a_run_that_fails_says_which_model_is_kept(run):
         list(new)
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_validation_scores_that_are_not_finite_stop_the_run_and_stay_out_of_its_log(run, tmp_path, number):
+    bad, evaluation = run(eval_steps=2), Run.evaluation
+
+    def spoiled():
+        if bad.trainer.done == 4:
+            bad.trainer.network.head.output.bias.data.fill_(number)
+        return evaluation(bad)
+
+    bad.evaluation = spoiled
+    said = r"validation at step 4: .*, row \d+: .*not finite.*lower --learning-rate; the best .*, of step \d"
+    with pytest.raises(ClearheadError, match=said):
+        list(bad)
+    assert ch.load(tmp_path / "run").predict(["good"])
+    lines = (tmp_path / "run" / LOG).read_text()
+    assert lines.count("\n") == 3 and "NaN" not in lines and "Infinity" not in lines
+
+
 class Killed(BaseException):
     """What nothing catches."""
 

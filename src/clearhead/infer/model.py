@@ -1,6 +1,6 @@
 """A model that is loaded and can be asked."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from clearhead.checkpoint.adapter_files import open_model
 from clearhead.checkpoint.catalog import a_path, locate
 from clearhead.checkpoint.folder import GENERATION, OLD, Loaded, holds_model, write_folder
 from clearhead.checkpoint.lock import LOG, SETTINGS, check_free
-from clearhead.errors import DataError, SettingError
+from clearhead.errors import DataError, NotFinite, SettingError
 from clearhead.model.config import Config, Pooling
 from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
@@ -103,16 +103,21 @@ class Model:
 
     @own_modes()
     def logits(
-        self, encodings: Sequence[Encoding], *, batch_tokens: int = 2048
+        self,
+        encodings: Sequence[Encoding],
+        *,
+        batch_tokens: int = 2048,
+        where: Callable[[int], str] = "text {}".format,
     ) -> Float[Tensor, "texts labels"]:
-        """Logits of encoded texts, in order."""
+        """Logits of encoded texts, in order. Raises `NotFinite`, saying `where`, at the first text whose
+        logits are no numbers."""
         if not self.task:
             raise self.unlabelled()
         network = self.loaded.network
         found = torch.zeros(len(encodings), len(self.task.labels), dtype=torch.float32)
         for members, batch in batches_of(encodings, batch_tokens):
             found[members] = network.classify(batch).float()
-        return found
+        return finite(found, where)
 
     def unlabelled(self) -> SettingError:
         """The error for asking a body without labels for labels."""
@@ -124,7 +129,7 @@ class Model:
     def embed(
         self, texts: Sequence[Text], *, pooling: Pooling | str = Pooling.MEAN, long: Long = "truncate"
     ) -> Float[Tensor, "texts width"]:
-        """One vector of the last block a text, in order."""
+        """One vector of the last block a text, in order; NotFinite, as above, where one is none."""
         if pooling not in list(Pooling):
             raise SettingError(f"pooling={pooling!r} is not one of {', '.join(Pooling)}")
         how, encodings = Pooling(pooling), self.encode(texts, long=long)
@@ -133,7 +138,7 @@ class Model:
             context = Context.of(batch.layout)
             stream = self.loaded.network(batch, context)
             found[members] = pool(stream, batch.layout, pooling=how).float()
-        return found
+        return finite(found, "text {}".format)
 
     def merged(self) -> "Model":
         """The same model with its adapters' changes added to the weights: one like any other. This one and
@@ -185,6 +190,15 @@ def asked(model: Any) -> "Model":
         return model
     how = f"load it first: clearhead.load({model!r})" if isinstance(model, str | Path) else "load one first"
     raise SettingError(f"{type(model).__name__} was given where a loaded model is needed; {how}")
+
+
+def finite(numbers: Tensor, where: Callable[[int], str]) -> Tensor:
+    """These numbers, a row a text; NotFinite, saying `where`, at the first row that holds others."""
+    wrong = (~numbers.isfinite()).any(-1).nonzero()
+    if len(wrong):
+        text = where(int(wrong[0]))
+        raise NotFinite(f"{text}: the model computes numbers that are not finite, so it has no answer")
+    return numbers
 
 
 def batches_of(encodings: Sequence[Encoding], budget: int) -> Iterator[tuple[list[int], Batch]]:

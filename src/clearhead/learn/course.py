@@ -15,7 +15,7 @@ from clearhead.checkpoint.card import CARD
 from clearhead.checkpoint.files import finish_move, leftovers, read_json, remove, write_json
 from clearhead.checkpoint.folder import Loaded, write_folder
 from clearhead.checkpoint.lock import check_free, locked
-from clearhead.errors import ClearheadError, Interrupted, SettingError
+from clearhead.errors import ClearheadError, Interrupted, NotFinite, SettingError
 from clearhead.infer.model import Model
 from clearhead.learn import place
 from clearhead.learn.aside import forget, go_on_aside, kept, set_aside
@@ -30,7 +30,7 @@ from clearhead.learn.state import (
     save_state,
     states,
 )
-from clearhead.learn.trainer import NotFinite, Objective, Plan, Step, Trainer
+from clearhead.learn.trainer import Objective, Plan, Step, Trainer
 from clearhead.settings import Learning
 
 FEW = 50  # steps below which a person is told
@@ -233,13 +233,16 @@ class Course(ABC):
 
     def evaluate(self, step: Step) -> tuple[Any, bool]:
         """Evaluate on the validation texts; the best model so far is saved at once."""
-        metrics = self.evaluation()
+        try:
+            metrics = self.evaluation()
+        except NotFinite as error:
+            raise NotFinite(f"validation at step {step.number}: {error}; lower --learning-rate") from error
         # On a small validation set many steps tie in accuracy; the one with the lower loss knows more.
         score = (self.value_of(metrics), -metrics.loss)
         better = self.best is None or score > self.best
         if better:
-            self.best, self.best_step = score, step.number
             self.keep()
+            self.best, self.best_step = score, step.number
             forget(self.out)  # the run before, which has been replaced by now
         return metrics, better
 

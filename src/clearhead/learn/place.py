@@ -93,7 +93,7 @@ def is_run(folder: Path) -> bool:
 def append_log(folder: Path, line: dict[str, Any]) -> None:
     """Append a line to metrics.jsonl."""
     with (folder / LOG).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+        file.write(json.dumps(line, allow_nan=False) + "\n")
 
 
 def settle_log(folder: Path) -> None:
