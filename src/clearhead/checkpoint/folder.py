@@ -25,6 +25,7 @@ from clearhead.checkpoint.files import (
     write_tensors,
 )
 from clearhead.checkpoint.fingerprint import ADDED, FINGERPRINT
+from clearhead.checkpoint.labels import label_names, problem_of
 from clearhead.checkpoint.lock import held
 from clearhead.checkpoint.tensors import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, Stored, read_tensors
 from clearhead.checkpoint.translate import Fields
@@ -122,6 +123,7 @@ def _read(folder: Path, opening: Opening) -> Loaded:
     refuse_packed(fields)
     said = fingerprint.read(folder, values) if opening.fingerprint else None
     config = _facts(lambda: family.config(fields), fields)  # before gigabytes are read
+    fields.require(is_causal=config.causal)
     stored = read_tensors(folder, allow_bin=opening.allow_bin)
     names = {family.plain(name) for name in stored.tensors}
     head = _facts(lambda: family.head(fields, names), fields)
@@ -243,32 +245,6 @@ def _own(ours: dict[str, Tensor], family: Family, *, stored: Stored) -> dict[str
             which = f"{files[parts[0]]}: {' + '.join(parts)}"
             raise FolderError(f"{which} holds numbers that are not finite; fetch or save the folder again")
     return own
-
-
-def problem_of(values: dict[str, Any], labels: int, *, source: str) -> Problem:
-    """What a head's outputs mean: as the config says or, as the published code has it, by their number."""
-    stated = values.get("problem_type")
-    if stated is None:
-        return Problem.REGRESSION if labels == 1 else Problem.SINGLE
-    if stated not in list(Problem):
-        raise FolderError(f"{source}: problem_type={stated!r} is not known; known: {', '.join(Problem)}")
-    if stated == Problem.SINGLE and labels == 1:
-        raise FolderError(f"{source}: problem_type={stated!r} needs at least 2 labels, and id2label has 1")
-    return Problem(stated)
-
-
-def label_names(values: dict[str, Any], count: int, *, source: str) -> tuple[str, ...]:
-    """Labels in order from id2label, whose keys are strings in JSON."""
-    table = values.get("id2label") or {str(number): f"LABEL_{number}" for number in range(count)}
-    if not isinstance(table, dict):
-        raise FolderError(f"{source}: id2label is {type(table).__name__}, not a table of names")
-    missing = [number for number in range(count) if str(number) not in table]
-    if missing:
-        raise FolderError(f"{source}: id2label has no entry '{missing[0]}'; it needs 0 to {count - 1}")
-    names = tuple(str(table[str(number)]) for number in range(count))
-    if len(set(names)) < count:
-        raise FolderError(f"{source}: id2label gives two labels one name: {', '.join(names)}")
-    return names
 
 
 def write_folder(folder: str | Path, loaded: Loaded, *, instead: Iterable[str] = ()) -> None:

@@ -61,7 +61,7 @@ def config(fields: Fields) -> Config:
     fields.skip(*SKIPPED)
     if fields("mlp_bias", False) != fields("attention_bias", False):
         raise FolderError(f"{fields.source}: attention_bias and mlp_bias differ, which is not supported")
-    window = fields("local_attention", 128) // 2
+    window = fields.whole("local_attention", 128, least=2) // 2
     fields.require(sliding_window=window)
     base = rotary_base(fields, kind="full_attention", older="global_rope_theta", default=160000.0)
     local = rotary_base(fields, kind="sliding_attention", older="local_rope_theta", default=10000.0)
