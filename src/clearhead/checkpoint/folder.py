@@ -29,6 +29,7 @@ from clearhead.checkpoint.labels import label_names, problem_of
 from clearhead.checkpoint.lock import held
 from clearhead.checkpoint.tensors import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, Stored, read_tensors
 from clearhead.checkpoint.translate import Fields
+from clearhead.data.wording import argument
 from clearhead.errors import ClearheadError, FolderError
 from clearhead.model.config import Config, Head, Learned, Problem
 from clearhead.model.transformer import Transformer, own_modes
@@ -52,7 +53,7 @@ WORDS = (
 OLD = (*ADDED, INDEX, PICKLE, PICKLE_INDEX, *WORDS, "chat_template.jinja")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Loaded:
     """What a folder holds: the network, its tokenizer, the labels of its head in order, its family, and what
     the head's outputs mean."""
@@ -78,8 +79,8 @@ def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
         raise FolderError(f"{folder} is not a folder; give a model folder, or a name from `clearhead get`")
     if (folder / ADAPTER).is_file() and not (folder / CONFIG).is_file():
         raise FolderError(
-            f"{folder} holds an adapter and no model; make one of it and its base: clearhead merge {folder} "
-            "--out FOLDER"
+            f"{folder} holds an adapter and no model; make one of it and its base: clearhead merge "
+            f"{argument(folder)} --out FOLDER"
         )
     for _ in range(TRIES):
         finish_move(folder)

@@ -1,6 +1,6 @@
 """A model that is loaded and can be asked."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from clearhead.checkpoint.adapter_files import open_model
 from clearhead.checkpoint.catalog import a_path, locate
 from clearhead.checkpoint.folder import GENERATION, OLD, Loaded, holds_model, write_folder
 from clearhead.checkpoint.lock import LOG, SETTINGS, check_free
+from clearhead.data.wording import argument, counted
 from clearhead.errors import DataError, NotFinite, SettingError
 from clearhead.model.config import Config, Pooling
 from clearhead.model.heads import pool
@@ -39,7 +40,7 @@ def load(model: str | Path, **options: Any) -> "Model":
     return Model(loaded)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
     """A network with its tokenizer and labels. All methods take texts and answer N for N, in order."""
 
@@ -96,7 +97,7 @@ class Model:
         below `abstain_below` has no label, and a `reason`."""
         if not self.task:
             raise self.unlabelled()
-        made(Asking, {"batch_tokens": batch_tokens, "abstain_below": abstain_below})
+        made(Asking, {"abstain_below": abstain_below})
         encodings = self.encode(texts, long=long)
         results = self.task.results(self.logits(encodings, batch_tokens=batch_tokens), encodings)
         return held_back(results, abstain_below)
@@ -113,7 +114,9 @@ class Model:
         logits are no numbers."""
         if not self.task:
             raise self.unlabelled()
+        made(Asking, {"batch_tokens": batch_tokens})
         network = self.loaded.network
+        check_encodings(encodings, self.config)
         found = torch.zeros(len(encodings), len(self.task.labels), dtype=torch.float32)
         for members, batch in batches_of(encodings, batch_tokens):
             found[members] = network.classify(batch).float()
@@ -122,7 +125,7 @@ class Model:
     def unlabelled(self) -> SettingError:
         """The error for asking a body without labels for labels."""
         base = self.loaded.folder or "MODEL"
-        how = f"clearhead train classify --from {base} --data FILE --out FOLDER"
+        how = f"clearhead train classify --from {argument(base)} --data FILE --out FOLDER"
         return SettingError(f"{base} has no labels yet; train it: {how}")
 
     @own_modes()
@@ -130,9 +133,10 @@ class Model:
         self, texts: Sequence[Text], *, pooling: Pooling | str = Pooling.MEAN, long: Long = "truncate"
     ) -> Float[Tensor, "texts width"]:
         """One vector of the last block a text, in order; NotFinite, as above, where one is none."""
-        if pooling not in list(Pooling):
+        if not isinstance(pooling, str) or pooling not in list(Pooling):
             raise SettingError(f"pooling={pooling!r} is not one of {', '.join(Pooling)}")
         how, encodings = Pooling(pooling), self.encode(texts, long=long)
+        check_encodings(encodings, self.config)
         found = torch.zeros(len(encodings), self.config.width, dtype=torch.float32)
         for members, batch in batches_of(encodings, 2048):
             context = Context.of(batch.layout)
@@ -207,6 +211,20 @@ def batches_of(encodings: Sequence[Encoding], budget: int) -> Iterator[tuple[lis
         yield members, packed([encodings[member] for member in members])
 
 
+def check_encodings(encodings: Sequence[Encoding], config: Config) -> None:
+    """Refuse what is no encoded text, and pairs of texts where a model has one kind of segment only."""
+    if isinstance(encodings, str) or not isinstance(encodings, Sequence):
+        raise DataError(f"{type(encodings).__name__} was given where a list is needed that encode has made")
+    for number, encoding in enumerate(encodings):
+        if not isinstance(encoding, Encoding):
+            raise DataError(f"text {number} is {type(encoding).__name__}; encode it first: model.encode(texts)")
+        if config.segments and max(encoding.segments, default=0) >= config.segments:
+            raise DataError(
+                f"the tokenizer marks second texts as segment {max(encoding.segments)}, and the model has "
+                f"{counted(config.segments, 'kind')} of segment: it takes single texts, no pairs"
+            )
+
+
 def packed(encodings: Sequence[Encoding]) -> Batch:
     """Encoded texts in one row."""
     return pack([encoding.ids for encoding in encodings], [encoding.segments for encoding in encodings])
@@ -216,9 +234,9 @@ def check_texts(texts: Iterable[Text]) -> list[Text]:
     """Refuse what is often passed by mistake: one string, or something that is no string and no pair."""
     if isinstance(texts, str):
         raise DataError("one string was given where a list of texts is needed; write [text]")
-    if isinstance(texts, set | frozenset | dict):
-        raise DataError(f"a {type(texts).__name__} of texts was given, which has no order; write a list")
-    if not isinstance(texts, Iterable):
+    if isinstance(texts, Set | Mapping) or hasattr(texts, "columns"):
+        raise DataError(f"a {type(texts).__name__} was given, which is no list of texts; write a list")
+    if not isinstance(texts, Iterable) or getattr(texts, "ndim", 1) == 0:
         raise DataError(f"{type(texts).__name__} was given where a list of texts is needed; write [text]")
     ready = list(texts)
     for number, text in enumerate(ready):
