@@ -35,3 +35,9 @@ class MissingExtra(ClearheadError):
 
 class Interrupted(ClearheadError):
     """Training was stopped on request, after its state was saved."""
+
+
+def refused_by_system(error: OSError) -> str:
+    """What the system did not do, and with which file."""
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}; is there room, and may it be written?"

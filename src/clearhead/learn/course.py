@@ -15,7 +15,7 @@ from clearhead.checkpoint.card import CARD
 from clearhead.checkpoint.files import finish_move, leftovers, read_json, remove, write_json
 from clearhead.checkpoint.folder import Loaded, write_folder
 from clearhead.checkpoint.lock import check_free, locked
-from clearhead.errors import ClearheadError, Interrupted, NotFinite, SettingError
+from clearhead.errors import ClearheadError, Interrupted, NotFinite, SettingError, refused_by_system
 from clearhead.infer.model import Model
 from clearhead.learn import place
 from clearhead.learn.aside import forget, go_on_aside, kept, set_aside
@@ -59,9 +59,10 @@ class Course(ABC):
     ask: str  # how the model is tried, {} being its folder
 
     def __init__(self, settings: Learning):
-        self.settings, self.out = settings, Path(settings.out)
-        check_free(self.out)
-        place.check_place(settings)
+        self.settings, self.shown = settings, Path(settings.out)
+        self.out = self.shown.absolute()  # wherever the process goes meanwhile
+        check_free(self.shown)
+        place.check_place(settings, self.shown)
 
     def ready(self, loaded: Loaded, objective: Objective) -> None:
         """Make the trainer, and bring it to where the run stands."""
@@ -153,13 +154,17 @@ class Course(ABC):
         self.stopping = True
 
     def __iter__(self) -> Iterator[Progress]:
-        with locked(self.out):
-            self.begin()
-            try:
+        try:
+            with locked(self.out):
+                self.begin()
                 yield from self.steps()
-            except NotFinite as error:
-                raise ClearheadError(f"{error}; {kept(self.out, self.best_step)}") from error
-            self.finish()
+                self.finish()
+        except NotFinite as error:
+            raise ClearheadError(f"{error}; {kept(self.out, self.best_step)}") from error
+        except BrokenPipeError:
+            raise  # whoever reads what is said of the run has left
+        except OSError as error:
+            raise SettingError(refused_by_system(error)) from error
 
     def steps(self) -> Iterator[Progress]:
         """Train from where the run stands to its end."""
@@ -194,7 +199,7 @@ class Course(ABC):
         if self.restored:
             self.go_on(self.restored)
             return
-        place.check_place(self.settings)  # once more, now that nobody else can begin
+        place.check_place(self.settings, self.out)  # once more, now that nobody else can begin
         for half in leftovers(self.out):
             remove(half)
         set_aside(self.out)
@@ -214,7 +219,7 @@ class Course(ABC):
         """Bring the folder to where the run was restored to."""
         if states(self.out) != list(restored.found):
             raise SettingError(
-                f"--resume: another run has changed {self.out} meanwhile; give the command again"
+                f"--resume: another run has changed {self.shown} meanwhile; give the command again"
             )
         for half in leftovers(self.out):
             remove(half)
@@ -229,7 +234,7 @@ class Course(ABC):
     def finish(self) -> None:
         """What is made when all steps are done, or made again where a kill came between."""
         if not self.card():
-            warnings.warn(f"{self.out / CARD} is not ours and stays as it is; no model card", stacklevel=2)
+            warnings.warn(f"{self.shown / CARD} is not ours and stays as it is; no model card", stacklevel=2)
 
     def evaluate(self, step: Step) -> tuple[Any, bool]:
         """Evaluate on the validation texts; the best model so far is saved at once."""
@@ -288,5 +293,5 @@ class Course(ABC):
             self.notes.append(f"left half-written by a kill, and removed: {', '.join(p.name for p in half)}")
         logged = [line["step"] for line in place.read_log(self.out) if line["step"] <= standing.step]
         if logged != list(range(1, standing.step + 1)):
-            self.notes.append(f"{self.out / place.LOG} lacks lines of the {standing.step} steps done")
+            self.notes.append(f"{self.shown / place.LOG} lacks lines of the {standing.step} steps done")
         return restored

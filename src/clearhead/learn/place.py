@@ -26,9 +26,8 @@ def chosen(settings: Learning) -> dict[str, Any]:
     return {name: value for name, value in asdict(settings).items() if name not in FREE}
 
 
-def check_place(settings: Learning) -> None:
+def check_place(settings: Learning, out: Path) -> None:
     """Refuse a folder whose content could be lost, before any work."""
-    out = Path(settings.out)
     if not settings.out:
         raise SettingError("--out is empty; give the folder to make")
     for place in (out, *out.parents):
