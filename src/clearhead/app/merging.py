@@ -7,6 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from clearhead.app.verbs import LOAD, Load
+from clearhead.data.wording import argument
 from clearhead.errors import SettingError
 
 Out = Annotated[str, Parameter(help="folder to make: a model like any other")]
@@ -23,5 +24,5 @@ def merge(model: str, *, out: Out, opening: Load = LOAD) -> int:
     if not loaded.loaded.adapters:
         raise SettingError(f"{model} has no adapter to merge; name one: --adapter FOLDER")
     loaded.save(Path(out))
-    show.say(f'{out} holds the model; try it: clearhead generate {out} "…"')
+    show.say(f'{out} holds the model; try it: clearhead generate {argument(out)} "…"')
     return 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from clearhead.app.machine import machine
 from clearhead.app.show import say, span
-from clearhead.data.wording import counted
+from clearhead.data.wording import argument, counted
 from clearhead.errors import ClearheadError
 from clearhead.explain.mistakes import most_confident_mistakes
 from clearhead.explain.report import Answer, Report, Sample, write_report
@@ -97,10 +97,11 @@ def report_of_run(run: Run) -> Path:
     chosen = (
         "the texts the best model was chosen by, so a little hopeful; give a test file to clearhead evaluate"
     )
+    named = argument(run.shown)
     steps = (
-        ("Ask it", f'clearhead predict {run.out} --text "…"'),
-        ("Evaluate it on texts it has never met", f"clearhead evaluate {run.out} --data test.csv"),
-        ("Check its promises on this machine", f"clearhead verify {run.out}"),
+        ("Ask it", f'clearhead predict {named} --text "…"'),
+        ("Evaluate it on texts it has never met", f"clearhead evaluate {named} --data test.csv"),
+        ("Check its promises on this machine", f"clearhead verify {named}"),
     )
     other = None
     if run.settings.baseline:
@@ -153,7 +154,7 @@ def report_of_language(run: LanguageRun) -> Path:
         "Training": f"{span(run.seconds)}, validation included",
         "Speed": f"{trained / max(run.seconds, 1e-9):,.0f} tokens a second",
     }
-    path = run.out / REPORT
+    path, named = run.out / REPORT, argument(run.shown)
     write_report(
         path,
         Report(
@@ -170,10 +171,10 @@ def report_of_language(run: LanguageRun) -> Path:
             settings=asdict(run.settings),
             notes=run.notes,
             next_steps=[
-                ("Talk with it", f"clearhead chat {run.out}")
+                ("Talk with it", f"clearhead chat {named}")
                 if isinstance(run.texts, Chats)
-                else ("Let it write", f'clearhead generate {run.out} "…" --temperature 0.8'),
-                ("Check its promises on this machine", f"clearhead verify {run.out}"),
+                else ("Let it write", f'clearhead generate {named} "…" --temperature 0.8'),
+                ("Check its promises on this machine", f"clearhead verify {named}"),
             ],
         ),
     )

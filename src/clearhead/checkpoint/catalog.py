@@ -17,6 +17,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from clearhead.data.wording import argument
 from clearhead.errors import DownloadError, FolderError, MissingExtra, SettingError
 
 
@@ -114,7 +115,7 @@ def locate(name: str | Path) -> Path:
     if _is_gguf(text) and folder.is_file():
         if (place := place_of(text)).is_dir():
             return place
-        raise FolderError(f"{text} is a GGUF file; make a model folder of it once: clearhead get {text}")
+        raise FolderError(f"{text} is a GGUF file; make a model folder of it once: clearhead get {argument(text)}")
     if folder.exists():
         return folder
     if text in CATALOG or _is_hub_name(text):
@@ -122,9 +123,9 @@ def locate(name: str | Path) -> Path:
         if place.is_dir():
             return place
         if text in CATALOG:
-            raise FolderError(f"{text} is not here yet; fetch it: clearhead get {text}")
+            raise FolderError(f"{text} is not here yet; fetch it: clearhead get {argument(text)}")
         raise FolderError(
-            f"there is no folder {text}; a model of that name is fetched with: clearhead get {text}"
+            f"there is no folder {text}; a model of that name is fetched with: clearhead get {argument(text)}"
         )
     models = [name for name, source in CATALOG.items() if source.marker == "model.safetensors"]
     near = get_close_matches(text, models, 1)
@@ -148,7 +149,7 @@ def data_file(name: str) -> Path:
     source = CATALOG[name]
     path = place_of(name) / source.marker
     if not path.is_file():
-        raise FolderError(f"{name} is not here yet; fetch it: clearhead get {name}")
+        raise FolderError(f"{name} is not here yet; fetch it: clearhead get {argument(name)}")
     return path
 
 
