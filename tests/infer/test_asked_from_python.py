@@ -171,3 +171,23 @@ def test_pairs_are_refused_where_a_model_has_one_kind_of_segment(tmp_path, capsy
     files = {"data": data, "validation": data, "base": folder, "out": tmp_path / "run"}
     with pytest.raises(DataError, match=said):
         ch.train("classify", pair_column="b", **files)
+
+
+@pytest.mark.parametrize(
+    "name", ["data", "out", "base", "validation", "text_column", "label_separator", "class_weights"]
+)
+def test_an_empty_string_is_refused_by_the_name_of_its_flag(name):
+    flag = {"base": "--from"}.get(name, f"--{name.replace('_', '-')}")
+    with pytest.raises(SettingError, match=f"{flag} is empty; give a value"):
+        made(Training, RUN | {name: ""})
+
+
+def test_paths_begin_at_the_users_folder_where_they_say_so(bert_folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(bert_folder.parent))
+    found = made(Training, RUN | {"out": "~/run", "base": "~/bert", "validation": "~/v.csv"})
+    home = bert_folder.parent
+    assert (found.out, found.base, found.validation) == (f"{home}/run", f"{home}/bert", f"{home}/v.csv")
+    assert found.data == RUN["data"]
+    model = ch.load("~/bert")
+    model.save("~/copy")
+    assert ch.load(home / "copy").predict(["good"]) == model.predict(["good"])

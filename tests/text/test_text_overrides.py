@@ -205,7 +205,9 @@ def test_another_unknown_token_than_the_published_reader_takes_is_refused(name, 
         Tokenizer.read(tmp_path)
 
 
-@pytest.mark.parametrize("asked", [{}, {"add_bos_token": True}, {"add_bos_token": True, "add_eos_token": True}])
+@pytest.mark.parametrize(
+    "asked", [{}, {"add_bos_token": True}, {"add_bos_token": True, "add_eos_token": True}]
+)
 @pytest.mark.parametrize("frame", [None, processors.ByteLevel()])
 def test_what_tokenizer_json_puts_around_texts_counts_more_than_the_options_of_gpt2(frame, asked, tmp_path):
     core = roberta_rules()

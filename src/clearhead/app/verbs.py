@@ -21,6 +21,8 @@ from clearhead.settings import (
     Training,
     Vocabulary,
     Writing,
+    a_path,
+    at_home,
     flag,
 )
 
@@ -129,11 +131,11 @@ def predict(
     from clearhead.infer.evaluate import predict_rows
     from clearhead.infer.model import load
 
-    if text and file:
+    if text and file is not None:
         raise SettingError(f"both {file} and --text are given; give one of them")
-    if not text and not file and sys.stdin.isatty():
+    if not text and file is None and sys.stdin.isatty():
         raise SettingError("no texts: give a file, --text TEXT, or - for standard input")
-    if file and file != "-" and not Path(file).exists() and (" " in file or "." not in file):
+    if file and file != "-" and not Path(at_home(file)).exists() and (" " in file or "." not in file):
         raise SettingError(f"there is no file {file!r}; to ask about a text, write --text {file!r}")
     loaded = load(model, **asdict(opening))
     speaks = refuse_other(loaded, settings, ways=ways)
@@ -144,7 +146,7 @@ def predict(
         if column := pair_column_of(loaded):
             show.say(f"note: {model} was trained on pairs of texts ({column}); each --text is asked alone")
     else:
-        rows = rows_of(file or "-", loaded, settings=settings)
+        rows = rows_of("-" if file is None else file, loaded, settings=settings)
     found = (
         continued(loaded, rows, settings=ways, long=settings.long)
         if speaks
@@ -276,5 +278,5 @@ def demo(
     """Train, evaluate and report on real film reviews in a few minutes (fetches about 100 MB once)."""
     from clearhead.app.demo import run_demo
 
-    run_demo(out, offline=offline)
+    run_demo(str(a_path(out, "--out:")), offline=offline)
     return 0

@@ -86,9 +86,7 @@ def of_model(
     ids, segments = sample(network)
     said = answers(network, ids, segments=segments)
     if not all(isfinite(number) for row in said for number in row):
-        raise NotFinite(
-            "the model's answers are not finite numbers, so nobody could use it; it is not saved"
-        )
+        raise NotFinite("the model's answers are not finite numbers, so nobody could use it; it is not saved")
     (text,) = tokenizer.encode([TEXT])
     return {
         "files": {file.name: digest(file) for file in sorted(place.iterdir())},

@@ -194,8 +194,8 @@ def refuse_pad(config: Config, tokenizer: Tokenizer, *, source: str) -> None:
         )
     if pad in tokenizer.framing_ids:
         raise FolderError(
-            f"{source}: pad_token_id={pad} is the token {tokenizer.name(pad)!r}, which the tokenizer puts around "
-            "texts; write the id of its padding token"
+            f"{source}: pad_token_id={pad} is the token {tokenizer.name(pad)!r}, which the tokenizer puts "
+            "around texts; write the id of its padding token"
         )
 
 

@@ -75,8 +75,6 @@ def read_rows(
     `format` or `empty`, or when two of the columns are the same.
     """
     reading: Reading = made(Reading, options)
-    if not reading.label_separator:
-        raise SettingError("--label-separator is empty; give what stands between labels, such as ,")
     _check_columns(reading)
     found = records(path, format=reading.format)
     first = next(found)

@@ -183,9 +183,7 @@ def check_prompts(prompts: Sequence[Sequence[int]], network: Transformer) -> Non
 def refuse_unusable(logits: Tensor, scores: Tensor) -> None:
     """Refuse to choose where the model's numbers are none, or rules have left nothing."""
     if not logits.max() < inf:  # NaN is not below anything
-        raise NotFinite(
-            "the model computes numbers that are not finite, so it cannot say what comes next"
-        )
+        raise NotFinite("the model computes numbers that are not finite, so it cannot say what comes next")
     if scores.max() == -inf:
         raise SettingError(
             "no token is left to choose: --logit-bias, --no-repeat-ngram-size and --min-new-tokens forbid "

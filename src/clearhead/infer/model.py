@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clearhead.checkpoint.adapter import bare, merged
 from clearhead.checkpoint.adapter_files import open_model
-from clearhead.checkpoint.catalog import a_path, locate
+from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.folder import GENERATION, OLD, Loaded, holds_model, write_folder
 from clearhead.checkpoint.lock import LOG, SETTINGS, check_free
 from clearhead.data.wording import argument, counted
@@ -21,7 +21,7 @@ from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
 from clearhead.model.layout import Batch, pack, within_budget
 from clearhead.model.transformer import own_modes
-from clearhead.settings import Asking, Loading, Long, Reading, made
+from clearhead.settings import Asking, Loading, Long, Reading, a_path, made
 from clearhead.tasks.task import Answer, Task, held_back, task_of
 from clearhead.text.tokenizer import Encoding, Text, Tokenizer
 
@@ -217,7 +217,9 @@ def check_encodings(encodings: Sequence[Encoding], config: Config) -> None:
         raise DataError(f"{type(encodings).__name__} was given where a list is needed that encode has made")
     for number, encoding in enumerate(encodings):
         if not isinstance(encoding, Encoding):
-            raise DataError(f"text {number} is {type(encoding).__name__}; encode it first: model.encode(texts)")
+            raise DataError(
+                f"text {number} is {type(encoding).__name__}; encode it first: model.encode(texts)"
+            )
         if config.segments and max(encoding.segments, default=0) >= config.segments:
             raise DataError(
                 f"the tokenizer marks second texts as segment {max(encoding.segments)}, and the model has "

@@ -28,8 +28,6 @@ def chosen(settings: Learning) -> dict[str, Any]:
 
 def check_place(settings: Learning, out: Path) -> None:
     """Refuse a folder whose content could be lost, before any work."""
-    if not settings.out:
-        raise SettingError("--out is empty; give the folder to make")
     for place in (out, *out.parents):
         if os.path.lexists(place) and not place.is_dir():
             raise SettingError(f"--out {out}: {place} is a file; give a folder")

@@ -19,8 +19,10 @@ from clearhead.settings.learning import (
     named_weights,
 )
 from clearhead.settings.options import (
+    a_path,
+    at_home,
     at_least,
-    check_choices,
+    check_values,
     fitted,
     flag,
     hints_of,
@@ -32,6 +34,6 @@ from clearhead.settings.options import (
 __all__ = [
     "BALANCED", "HEAVIEST", "LIGHTEST", "Asking", "Decay", "Documents", "Empty", "Format", "Generating",
     "Kind", "Language", "Learning", "Loading", "Long", "Making", "Measures", "Opening", "Problems", "Reading",
-    "Scoring", "Speaker", "Training", "Vocabulary", "Writing", "at_least", "check_choices", "fitted",
-    "flag", "hints_of", "made", "named_weights", "option", "required",
+    "Scoring", "Speaker", "Training", "Vocabulary", "Writing", "a_path", "at_home", "at_least",
+    "check_values", "fitted", "flag", "hints_of", "made", "named_weights", "option", "required",
 ]  # fmt: skip

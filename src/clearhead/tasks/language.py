@@ -31,7 +31,9 @@ class LanguageScores:
     def of(cls, nats: float, *, texts: int, tokens: int, bytes: int) -> "LanguageScores":
         """From the sum of the loss over all tokens; NotFinite where it is none."""
         if not isfinite(nats):
-            raise NotFinite(f"the model computes numbers that are not finite: the loss of these texts is {nats}")
+            raise NotFinite(
+                f"the model computes numbers that are not finite: the loss of these texts is {nats}"
+            )
         loss = nats / max(1, tokens)
         return cls(texts, tokens, bytes, loss, exp(min(loss, 700)), nats / log(2) / max(1, bytes))
 
