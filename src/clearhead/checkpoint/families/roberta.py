@@ -26,8 +26,8 @@ def config(fields: Fields) -> Config:
     rows, offset = fields("max_position_embeddings"), fields.whole("pad_token_id", 1, least=0) + 1
     if offset >= rows:
         raise FolderError(
-            f"{fields.source}: pad_token_id={offset - 1} leaves no position of max_position_embeddings={rows}, "
-            "which are counted from it on"
+            f"{fields.source}: pad_token_id={offset - 1} leaves no position of "
+            f"max_position_embeddings={rows}, which are counted from it on"
         )
     return replace(
         facts,
