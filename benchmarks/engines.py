@@ -51,7 +51,7 @@ def encodings_of(batch: Sequence[Sequence[int]]) -> list["Encoding"]:
 
 def packed_rows(batch: Sequence[Sequence[int]]) -> int:
     """Tokens that clearhead computes for these texts in one call: each of its batches is rounded up to 8."""
-    from clearhead.infer.model import batches_of
+    from clearhead.infer.batches import batches_of
 
     return sum(packed.layout.tokens for _, packed in batches_of(encodings_of(batch), BATCH_TOKENS))
 

@@ -18,6 +18,10 @@ class FolderError(ClearheadError):
     """A model folder is missing something, holds something unknown, or does not fit together."""
 
 
+class NotFinite(ClearheadError):
+    """A model, or what it learns by, has come to numbers that are none: NaN or infinity."""
+
+
 class DownloadError(ClearheadError):
     """`clearhead get` could not fetch what was asked for."""
 
@@ -31,3 +35,9 @@ class MissingExtra(ClearheadError):
 
 class Interrupted(ClearheadError):
     """Training was stopped on request, after its state was saved."""
+
+
+def refused_by_system(error: OSError) -> str:
+    """What the system did not do, and with which file."""
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}; is there room, and may it be written?"

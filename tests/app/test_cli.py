@@ -274,6 +274,14 @@ def test_ctrl_c_saves_the_state_and_resume_goes_on(reviews, tmp_path):
     assert steps == list(range(1, len(steps) + 1)) and len(steps) > done
 
 
+def test_ctrl_c_while_the_program_is_being_imported_is_one_line(tmp_path):
+    (tmp_path / "cyclopts.py").write_text("raise KeyboardInterrupt")
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    process = start("env", env=os.environ | {"PYTHONPATH": paths})
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "clearhead: stopped\n")
+
+
 def test_a_reader_that_has_had_enough_is_no_error(bert_folder, tmp_path):
     data = tmp_path / "texts.txt"
     data.write_text("fine soup\n" * 20_000)

@@ -15,7 +15,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 import clearhead as ch
 from clearhead.checkpoint.fingerprint import FINGERPRINT, answers, digest, sample
 from clearhead.checkpoint.tensors import WEIGHTS
-from clearhead.errors import ClearheadError, FolderError
+from clearhead.errors import ClearheadError, FolderError, NotFinite
 from clearhead.model.config import Head, Pooling
 from clearhead.model.transformer import with_head
 from published_folders import build, descriptions
@@ -143,7 +143,7 @@ def test_a_model_that_answers_no_numbers_is_not_saved(bert_folder, tmp_path):
     model = ch.load(bert_folder)
     with torch.no_grad():
         model.loaded.network.head.output.weight.fill_(float("inf"))
-    with pytest.raises(FolderError, match="not finite numbers.*it is not saved"):
+    with pytest.raises(NotFinite, match="not finite numbers.*it is not saved"):
         model.save(tmp_path / "out")
     assert not (tmp_path / "out" / WEIGHTS).exists()
 

@@ -22,7 +22,7 @@ from clearhead.checkpoint.tensors import WEIGHTS
 from clearhead.errors import FolderError
 from clearhead.model.config import Head, Pooling
 from clearhead.model.transformer import with_head
-from families import tiny_folder
+from families import NAMES, tiny_folder
 from tiny import published, tiny_bert
 
 TEXTS = ["a good soup", "not very warm, and slow!", "fine"]
@@ -316,7 +316,10 @@ def test_labels_without_names_are_numbered_as_published(tmp_path):
         ({"sliding_window": 3}, "sliding_window=3 is not supported, only 4"),
         ({"layer_types": ["full_attention"]}, "must name num_hidden_layers kinds"),
         ({"attention_bias": True}, "attention_bias and mlp_bias differ"),
-        ({"local_attention": None}, "local_attention=None cannot be used"),
+        ({"local_attention": None}, "local_attention=None must be a whole number of at least 2"),
+        ({"local_attention": 0}, "local_attention=0 must be a whole number of at least 2"),
+        ({"local_rope_theta": None, "rope_parameters": None}, "local_rope_theta=None must be a number"),
+        ({"global_attn_every_n_layers": 0, "layer_types": None}, "global_attn_every_n_layers=0 must be"),
         ({"classifier_dropout": 1.0}, "dropout of the head=1.0 must be at least 0 and below 1"),
         ({"classifier_dropout": "0.1"}, "dropout of the head='0.1' must be a number"),
         ({"mlp_dropout": None}, "mlp_dropout=None must be a number"),
@@ -340,3 +343,54 @@ def test_a_padding_id_that_texts_may_hold_is_refused_where_positions_begin_after
     (folder / CONFIG).write_text(json.dumps(values | {"pad_token_id": 0}))
     with pytest.raises(FolderError, match=r"pad_token_id=0 is the token '\[UNK\]'"):
         read_folder(folder)
+
+
+def test_a_padding_id_that_stands_around_texts_is_refused_where_positions_begin_after_it(tmp_path):
+    folder = tiny_folder(tmp_path, "roberta")
+    values = json.loads((folder / CONFIG).read_text())
+    for id in read_folder(folder).tokenizer.encode([""])[0].ids:
+        (folder / CONFIG).write_text(json.dumps(values | {"pad_token_id": id}))
+        said = rf"pad_token_id={id} is the token '\[(CLS|SEP)\]', which the tokenizer puts around texts"
+        with pytest.raises(FolderError, match=said):
+            read_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("pad", "said"), [(60, "=60 leaves no position of max_position_embeddings=34"), (None, "=None must be a")]
+)
+def test_a_padding_id_that_no_position_can_be_counted_from_is_named(tmp_path, pad, said):
+    folder = tiny_folder(tmp_path, "roberta")
+    values = json.loads((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(json.dumps(values | {"pad_token_id": pad}))
+    with pytest.raises(FolderError, match=f"pad_token_id{said}"):
+        read_folder(folder)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_encoder_that_sees_only_what_was_before_is_refused(tmp_path, name):
+    folder = tiny_folder(tmp_path, name)
+    values = json.loads((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(json.dumps(values | {"is_causal": True}))
+    with pytest.raises(FolderError, match="is_causal=True is not supported, only False"):
+        read_folder(folder)
+    (folder / CONFIG).write_text(json.dumps(values | {"is_causal": False}))
+    read_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("dim", "hidden_size"), ("n_heads", "num_attention_heads"), ("n_layers", "num_hidden_layers")],
+)
+def test_two_names_of_a_field_that_contradict_each_other_are_refused(tmp_path, name, other):
+    folder = tiny_folder(tmp_path, "distilbert")
+    values = json.loads((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(json.dumps(values | {other: 2}))
+    with pytest.raises(FolderError, match=f"{name}={values[name]} and {other}=2 are one field"):
+        read_folder(folder)
+    (folder / CONFIG).write_text(json.dumps(values | {other: values[name]}))
+    read_folder(folder)
+
+
+def test_names_of_labels_that_are_no_strings_are_named_as_in_data(bert_folder):
+    edit_config(bert_folder, id2label={"0": True, "1": None, "2": 1.0})
+    assert read_folder(bert_folder).labels == ("true", "null", "1.0")

@@ -16,7 +16,8 @@ from transformers import (
 
 from clearhead.checkpoint.folder import read_folder
 from clearhead.errors import FolderError
-from clearhead.infer.model import Model, packed
+from clearhead.infer.batches import packed
+from clearhead.infer.model import Model
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
 from clearhead.settings import Opening

@@ -237,6 +237,19 @@ def test_a_pickle_of_more_than_tensors_is_refused_by_name(tmp_path, what, messag
         read_pickle(tmp_path / "x.bin")
 
 
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize(
+    "tensor", [torch._neg_view(torch.ones(2)), torch.ones(2)], ids=["a negative view", "as it stands"]
+)
+def test_what_a_pickle_says_of_a_tensor_beside_its_numbers_is_refused(tmp_path, tensor, zipped):
+    torch.save({"a": tensor}, tmp_path / "x.bin", _use_new_zipfile_serialization=zipped)
+    if tensor.is_neg():
+        with pytest.raises(FolderError, match="x.bin says of a tensor {'neg': True}"):
+            read_pickle(tmp_path / "x.bin")
+    else:
+        assert torch.equal(read_pickle(tmp_path / "x.bin")["a"], tensor)
+
+
 def test_a_pickle_that_is_cut_or_changed_gives_its_numbers_or_a_named_error(tmp_path):
     """Two storages a file, so that a change can mix them up."""
     import random

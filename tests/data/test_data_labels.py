@@ -94,3 +94,8 @@ def test_nothing_is_suggested_where_nothing_is_close():
 def test_a_number_whose_square_float32_cannot_hold_is_refused_with_its_row(row, number):
     with pytest.raises(DataError, match=r"reviews\.csv, row 7: the label .* is beyond 1e\+15"):
         numbers([row("a", "1e15"), row("b", number, 7)])
+
+
+def test_rows_that_were_left_out_are_told_where_one_label_is_left():
+    with pytest.raises(DataError, match=r"every row has the label 'a' \(2 rows left out: their texts are"):
+        label_names(labelled("a", "a"), left_out=2)

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import os
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -255,3 +256,25 @@ def test_json_values_keep_their_type(write):
 
 def test_a_blank_line_of_plain_text_is_an_empty_text(write):
     assert values(write("a.txt", "a\n\nb")) == [{"text": "a"}, {"text": ""}, {"text": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", "good soup\rbad bread\r"), ("a.tsv", "text\tlabel\rgood\ta\rbad\tb"),
+        ("a.jsonl", '{"text": "good"}\r{"text": "bad"}\r'),
+    ],
+)  # fmt: skip
+def test_lines_that_end_in_a_carriage_return_alone_are_refused_with_the_fix(write, refusal, name, content):
+    assert re.search(r"carriage return \(CR\) alone.*as LF: tr", refusal(write(name, content)))
+
+
+@pytest.mark.parametrize("format", [None, "text"])
+def test_a_file_without_a_name_is_refused(format):
+    with pytest.raises(SettingError, match="the file of texts has an empty name; give its path"):
+        list(records("", format=format))
+
+
+def test_a_path_begins_at_the_users_folder_where_it_says_so(write, monkeypatch):
+    monkeypatch.setenv("HOME", os.path.dirname(write("a.txt", "good soup\n")))
+    assert [record.values["text"] for record in records("~/a.txt")] == ["good soup"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.data.rows import Row
+from clearhead.data.wording import spoken
 from clearhead.explain.mistakes import Mistake, most_confident_mistakes
 from clearhead.explain.report import Answer, Report, page, write_report
 from clearhead.tasks.classify import Result
@@ -109,7 +110,7 @@ def test_hostile_labels_add_no_element(report, metrics):
 
 def test_a_text_is_shown_as_it_stands(report):
     for text in HOSTILE[:-1]:
-        assert text in "".join(Elements(page(report(mistakes=[mistake(text)]))).texts)
+        assert spoken(text) in "".join(Elements(page(report(mistakes=[mistake(text)]))).texts)
 
 
 def test_half_a_character_does_not_keep_a_report_from_being_written(report, tmp_path):
@@ -291,3 +292,9 @@ def test_a_page_is_no_wider_than_a_phone(report, metrics, tmp_path):
                 tab.evaluate("document.querySelectorAll('details').forEach(box => box.open = true)")
                 assert tab.evaluate("document.documentElement.scrollWidth") == width, name
         browser.close()
+
+
+def test_what_could_command_a_terminal_or_turn_a_line_is_shown_as_a_sign(report):
+    html = page(report(title="a\x1b[31m\u202eb", mistakes=[mistake(text="two\nlines\x00")]))
+    assert not {"\x1b", "\u202e", "\x00"} & set(html)
+    assert "a\u241b[31m\ufffdb" in html and "two\nlines\u2400" in html

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import clearhead as ch
-from clearhead.errors import ClearheadError, DataError, FolderError, SettingError
+from clearhead.errors import ClearheadError, DataError, FolderError, NotFinite, SettingError
 from clearhead.infer.beams import beam_search
 from clearhead.infer.choose import choose
 from clearhead.infer.generate import tokens
@@ -110,6 +110,15 @@ def test_numbers_that_are_not_finite_are_said_instead_of_an_answer(folder, tmp_p
         asked = Generating(beams=2 if ask is beam_search else 1)
         with pytest.raises(ClearheadError, match="computes numbers that are not finite"):
             list(ask(model, [[5, 6]], settings=asked))
+
+
+def test_texts_whose_loss_is_not_finite_are_not_scored(folder, tmp_path):
+    model = ch.load(edited(folder, tmp_path))
+    with torch.no_grad():
+        model.loaded.network.language_head.weight.fill_(float("inf"))
+    (tmp_path / "texts.txt").write_text("the good soup is warm and so is the bread\n")
+    with pytest.raises(NotFinite, match="the loss of these texts is nan"):
+        ch.evaluate(model, tmp_path / "texts.txt")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_minilm_agrees_with_the_published_code_in_float64(minilm):
     texts = ["Good.", "The bread was warm and the soup was not.", "slow " * 90]
     network = model.loaded.network.double()
     published = AutoModel.from_pretrained(minilm).double().eval()
-    from clearhead.infer.model import packed
+    from clearhead.infer.batches import packed
 
     batch = packed(model.encode(texts))
     with torch.no_grad():

@@ -98,6 +98,43 @@ def test_a_run_that_fails_says_which_model_is_kept(run):
         list(new)
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_validation_scores_that_are_not_finite_stop_the_run_and_stay_out_of_its_log(run, tmp_path, number):
+    bad, evaluation = run(eval_steps=2), Run.evaluation
+
+    def spoiled():
+        if bad.trainer.done == 4:
+            bad.trainer.network.head.output.bias.data.fill_(number)
+        return evaluation(bad)
+
+    bad.evaluation = spoiled
+    said = r"validation at step 4: .*, row \d+: .*not finite.*lower --learning-rate; the best .*, of step \d"
+    with pytest.raises(ClearheadError, match=said):
+        list(bad)
+    assert ch.load(tmp_path / "run").predict(["good"])
+    lines = (tmp_path / "run" / LOG).read_text()
+    assert lines.count("\n") == 3 and "NaN" not in lines and "Infinity" not in lines
+
+
+def test_a_run_goes_on_in_its_folder_wherever_the_process_goes(run, tmp_path, monkeypatch, recwarn):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    moved = run(out="run")
+    for number, _ in enumerate(moved):
+        if number == 1:
+            monkeypatch.chdir(tmp_path / "elsewhere")
+    assert ch.load(tmp_path / "run") and CARD in content(tmp_path / "run")
+    assert not list((tmp_path / "elsewhere").iterdir())
+    assert str(moved.shown) == "run"
+
+
+def test_what_the_system_refuses_within_a_run_is_an_error_of_ours(run, tmp_path):
+    stopped = run(save_steps=1)
+    stopped.save = lambda: (tmp_path / "nowhere" / "state").write_text("")
+    with pytest.raises(SettingError, match=r"nowhere/state: No such file.*is there room, and may it be"):
+        list(stopped)
+
+
 class Killed(BaseException):
     """What nothing catches."""
 

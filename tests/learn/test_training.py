@@ -160,6 +160,26 @@ def test_resuming_with_other_settings_or_data_is_refused(body_folder, reviews, t
         Run(settings(reviews, body_folder, out, resume=True))
 
 
+def test_resuming_with_another_border_between_learning_and_choosing_is_refused(
+    body_folder, reviews, tmp_path
+):
+    header, *rows = reviews.read_text().splitlines(keepends=True)
+    held = tmp_path / "held.csv"
+
+    def part_at(border):
+        reviews.write_text(header + "".join(rows[:border]))
+        held.write_text(header + "".join(rows[border:]))
+
+    part_at(40)
+    out, files = tmp_path / "run", {"validation": str(held)}
+    stopped(Run(settings(reviews, body_folder, out, **files)), 1)
+    part_at(44)
+    with pytest.raises(SettingError, match="the texts have changed since the run began"):
+        Run(settings(reviews, body_folder, out, resume=True, **files))
+    part_at(40)
+    Run(settings(reviews, body_folder, out, resume=True, **files))
+
+
 def test_a_folder_whose_content_could_be_lost_is_refused(body_folder, reviews, tmp_path):
     out = tmp_path / "mine"
     out.mkdir()

@@ -1,5 +1,7 @@
 """Numbers to learn: scores know them as they stand, and what float32 cannot hold is not learned from."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -35,3 +37,14 @@ def test_numbers_that_float32_cannot_tell_apart_are_refused(values):
 @pytest.mark.parametrize("values", [[0.1, 0.1], [0.3, 0.1 + 0.2, 1], [1e6, 1e6 + 60], [1e-30, 3e-30], [7]])
 def test_numbers_that_float32_rounds_a_little_are_learned_from(values):
     Regression().check_learnable(rows(values))
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e-170, 1e-200, 1e-320])
+def test_numbers_that_are_almost_one_have_the_scores_that_there_are(unit):
+    outputs, right = np.array([0.1, 0.4, 0.3]), np.array([1.0, 2.0, 4.0]) * unit
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = measure_numbers(outputs, right)
+    assert found.spearman == pytest.approx(0.5)
+    assert found.pearson == pytest.approx(np.corrcoef(outputs, [1, 2, 4])[0, 1], abs=1e-3)
+    assert (found.r2 is None) == (unit < 1e-160)

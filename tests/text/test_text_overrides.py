@@ -193,6 +193,37 @@ def test_a_model_that_the_published_reader_would_change_is_refused(option, value
         Tokenizer.read(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["XLMRobertaTokenizer", "CamembertTokenizer"])
+@pytest.mark.parametrize(
+    ("unknown", "config"), [(0, {}), (2, {}), (5, {}), (3, {"unk_token": "<mask>"}), (3, {"unk_token": "at"})]
+)
+def test_another_unknown_token_than_the_published_reader_takes_is_refused(name, unknown, config, tmp_path):
+    rules = json.loads(fairseq_unigram().to_str())
+    rules["model"]["unk_id"] = unknown
+    files(tmp_path, tokenizer_json=rules, tokenizer_config_json={"tokenizer_class": name} | config)
+    with pytest.raises(FolderError, match=f"its unk_id is not that of {name}.*PreTrainedTokenizerFast"):
+        Tokenizer.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"add_bos_token": True}, {"add_bos_token": True, "add_eos_token": True}]
+)
+@pytest.mark.parametrize("frame", [None, processors.ByteLevel()])
+def test_what_tokenizer_json_puts_around_texts_counts_more_than_the_options_of_gpt2(frame, asked, tmp_path):
+    core = roberta_rules()
+    rules = json.loads(core.to_str())
+    rules["post_processor"] = None
+    if frame is not None:
+        core.post_processor = frame
+        rules = json.loads(core.to_str())
+    roles = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    files(
+        tmp_path, tokenizer_json=rules,
+        tokenizer_config_json={"tokenizer_class": "GPT2Tokenizer"} | roles | asked,
+    )  # fmt: skip
+    agree(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("config", "words"),
     [

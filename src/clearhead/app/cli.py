@@ -12,7 +12,7 @@ from cyclopts import App, CycloptsError, Parameter, convert
 from clearhead import __version__
 from clearhead.app import filling, merging, speaking, verbs
 from clearhead.data.wording import visible
-from clearhead.errors import ClearheadError, Interrupted, SettingError
+from clearhead.errors import ClearheadError, Interrupted, SettingError, refused_by_system
 
 NUMBERS = {
     int: (r"[+-]?[0-9]+", "a whole number"),
@@ -68,7 +68,7 @@ for verb in VERBS:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command and exit with its status."""
+    """Run one command and exit with its status; Ctrl-C is the business of whoever calls."""
     warnings.showwarning = show_warning
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by whoever called; nothing is read there, nobody reads
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except CycloptsError as error:
         status = complain(" ".join(str(error).split()), help=True)
     except Interrupted as error:
-        print(f"clearhead: {error}", file=sys.stderr)
+        print(visible(f"clearhead: {error}"), file=sys.stderr)
         status = 130
     except ClearheadError as error:
         status = complain(str(error))
@@ -90,8 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             os.dup2(nowhere, stream.fileno())
         status = 130 if error.args == (True,) else 0
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        status = complain(f"{place}{error.strerror or error}; is there room, and may it be written?")
+        status = complain(refused_by_system(error))
     except UnicodeError as error:
         status = complain(
             f"a text cannot be written or read in this terminal's encoding ({error}); use UTF-8"
@@ -100,9 +99,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
             raise
         status = complain("there is not enough memory for this; try a smaller model, batch or text")
-    except KeyboardInterrupt:
-        print("clearhead: stopped", file=sys.stderr)
-        status = 130
     sys.exit(status or 0)
 
 

@@ -14,6 +14,7 @@ from clearhead.checkpoint import catalog
 from clearhead.checkpoint.files import read_json
 from clearhead.data.rows import Row, read_rows
 from clearhead.data.split import split, without_duplicates
+from clearhead.data.wording import argument
 from clearhead.errors import MissingExtra, SettingError
 from clearhead.explain.report import Answer
 from clearhead.infer.evaluate import evaluate_rows
@@ -110,7 +111,7 @@ def run_demo(out: str, *, offline: bool) -> None:
         next_steps=steps,
     )
     path = report(run, model, evaluation=evaluation, extras=extras)
-    show.say(f"report: {path}   all in all {show.span(perf_counter() - began)}")
+    show.say(f"report: {run.shown / path.name}   all in all {show.span(perf_counter() - began)}")
     show.say("what to try next:")
     for what, command in steps:
         show.say(f"  {command:58}  # {what}")
@@ -123,10 +124,11 @@ def is_demo(folder: Path, train_file: str) -> bool:
 
 def next_steps(out: str, test_file: str) -> tuple[tuple[str, str], ...]:
     """What to try after the demo."""
+    named = argument(out)
     return (
-        ("ask the model", f'clearhead predict {out} --text "A film with a heart."'),
-        ("check its promises on this machine", f"clearhead verify {out}"),
-        ("evaluate it again", f"clearhead evaluate {out} --data {test_file}"),
+        ("ask the model", f'clearhead predict {named} --text "A film with a heart."'),
+        ("check its promises on this machine", f"clearhead verify {named}"),
+        ("evaluate it again", f"clearhead evaluate {named} --data {argument(test_file)}"),
         ("train on texts of your own", "clearhead train classify --data FILE --out runs/mine"),
     )
 

@@ -1,12 +1,12 @@
 """The command that makes a model of a base and its adapters."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from clearhead.app.verbs import LOAD, Load
+from clearhead.data.wording import argument
 from clearhead.errors import SettingError
 
 Out = Annotated[str, Parameter(help="folder to make: a model like any other")]
@@ -22,6 +22,6 @@ def merge(model: str, *, out: Out, opening: Load = LOAD) -> int:
     loaded = load(model, **asdict(opening))
     if not loaded.loaded.adapters:
         raise SettingError(f"{model} has no adapter to merge; name one: --adapter FOLDER")
-    loaded.save(Path(out))
-    show.say(f'{out} holds the model; try it: clearhead generate {out} "…"')
+    loaded.save(out)
+    show.say(f'{out} holds the model; try it: clearhead generate {argument(out)} "…"')
     return 0

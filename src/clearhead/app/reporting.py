@@ -6,7 +6,7 @@ from pathlib import Path
 
 from clearhead.app.machine import machine
 from clearhead.app.show import percent, say, span
-from clearhead.data.wording import counted
+from clearhead.data.wording import argument, counted
 from clearhead.errors import ClearheadError
 from clearhead.explain.mistakes import most_confident_mistakes
 from clearhead.explain.report import Answer, Report, Sample, write_report
@@ -102,10 +102,11 @@ def report_of_run(run: Run) -> Path:
     chosen = (
         "the texts the best model was chosen by, so a little hopeful; give a test file to clearhead evaluate"
     )
+    named = argument(run.shown)
     steps = (
-        ("Ask it", f'clearhead predict {run.out} --text "…"'),
-        ("Evaluate it on texts it has never met", f"clearhead evaluate {run.out} --data test.csv"),
-        ("Check its promises on this machine", f"clearhead verify {run.out}"),
+        ("Ask it", f'clearhead predict {named} --text "…"'),
+        ("Evaluate it on texts it has never met", f"clearhead evaluate {named} --data test.csv"),
+        ("Check its promises on this machine", f"clearhead verify {named}"),
     )
     other = None
     if run.settings.baseline:
@@ -158,9 +159,9 @@ def report_of_language(run: LanguageRun) -> Path:
         scored=f"{scores.tokens:,} tokens",
         samples=samples(model, run.chosen_by),
         samples_source=run.chosen_by.opened,
-        ask=("Talk with it", f"clearhead chat {run.out}")
+        ask=("Talk with it", f"clearhead chat {argument(run.shown)}")
         if isinstance(run.texts, Chats)
-        else ("Let it write", f'clearhead generate {run.out} "…" --temperature 0.8'),
+        else ("Let it write", f'clearhead generate {argument(run.shown)} "…" --temperature 0.8'),
     )
     return report_of_texts(run, model, scores=scores, told=told)
 
@@ -181,7 +182,7 @@ def report_of_fill(run: FillRun) -> Path:
         scored=f"{scores.masked:,} hidden tokens",
         samples=gaps(model, run.chosen_by) if isinstance(run.chosen_by, Texts) else [],
         samples_source="Beginnings of texts kept aside, a word hidden (bold), and what it says was there.",
-        ask=("Ask it", f'clearhead predict {run.out} --text "… {MASK} …"'),
+        ask=("Ask it", f'clearhead predict {argument(run.shown)} --text "… {MASK} …"'),
     )
     return report_of_texts(run, model, scores=scores, told=told)
 
@@ -212,7 +213,7 @@ def report_of_texts(
         "Training": f"{span(run.seconds)}, validation included",
         "Speed": f"{trained / max(run.seconds, 1e-9):,.0f} tokens a second",
     }
-    path = run.out / REPORT
+    path, named = run.out / REPORT, argument(run.shown)
     write_report(
         path,
         Report(
@@ -228,7 +229,7 @@ def report_of_texts(
             machine={name: value for name, value in machine().items() if name != "cache"},
             settings=asdict(run.settings),
             notes=run.notes,
-            next_steps=[told.ask, ("Check its promises on this machine", f"clearhead verify {run.out}")],
+            next_steps=[told.ask, ("Check its promises on this machine", f"clearhead verify {named}")],
         ),
     )
     return path

@@ -23,6 +23,8 @@ from clearhead.settings import (
     Training,
     Vocabulary,
     Writing,
+    a_path,
+    at_home,
     flag,
 )
 
@@ -143,11 +145,11 @@ def predict(
     from clearhead.infer.fill import fill_rows
     from clearhead.infer.model import load
 
-    if text and file:
+    if text and file is not None:
         raise SettingError(f"both {file} and --text are given; give one of them")
-    if not text and not file and sys.stdin.isatty():
+    if not text and file is None and sys.stdin.isatty():
         raise SettingError("no texts: give a file, --text TEXT, or - for standard input")
-    if file and file != "-" and not Path(file).exists() and (" " in file or "." not in file):
+    if file and file != "-" and not Path(at_home(file)).exists() and (" " in file or "." not in file):
         raise SettingError(f"there is no file {file!r}; to ask about a text, write --text {file!r}")
     loaded = load(model, **asdict(opening))
     refuse_other(loaded, settings, ways)
@@ -158,7 +160,7 @@ def predict(
         if column := pair_column_of(loaded):
             show.say(f"note: {model} was trained on pairs of texts ({column}); each --text is asked alone")
     else:
-        rows = rows_of(file or "-", loaded, settings=settings)
+        rows = rows_of("-" if file is None else file, loaded, settings=settings)
     if loaded.speaks:
         found: Any = continued(loaded, rows, settings=ways, long=settings.long)
     elif loaded.fills:
@@ -294,5 +296,5 @@ def demo(
     """Train, evaluate and report on real film reviews in a few minutes (fetches about 100 MB once)."""
     from clearhead.app.demo import run_demo
 
-    run_demo(out, offline=offline)
+    run_demo(str(a_path(out, "--out:")), offline=offline)
     return 0

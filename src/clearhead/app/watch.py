@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from clearhead.app.show import decimal, emit, err, percent, plain, say, span
-from clearhead.data.wording import counted
+from clearhead.data.wording import argument, counted
 from clearhead.learn.course import Course
 from clearhead.learn.run import Run
 from clearhead.tasks.fill import FillScores
@@ -95,8 +95,9 @@ def brief(metrics: Scores | LanguageScores | FillScores) -> str:
 
 def trained(run: Course, report: Path) -> None:
     """Where everything is, and what to do with it."""
-    folder = run.out
+    folder, named = run.shown, argument(run.shown)
+    report = folder / report.name
     say(f"the best model (step {run.best_step}) is in {folder}; how it went: {report}")
-    say(f"try it: clearhead {run.ask.format(folder)}    check it: clearhead verify {folder}")
+    say(f"try it: clearhead {run.ask.format(named)}    check it: clearhead verify {named}")
     if plain(False):
         emit({"out": str(folder), "report": str(report), "best_step": run.best_step, "seconds": run.seconds})

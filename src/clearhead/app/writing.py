@@ -14,8 +14,6 @@ def check_out(out: str, *, model: Path | None) -> None:
     """SettingError, naming `out`, unless it is the place of a new file in a folder that is there, and not in
     the model's folder."""
     real = Path(os.path.realpath(out))
-    if not out:
-        raise SettingError("--out is empty; give the name of a file to make")
     if real.is_dir() or out.endswith(("/", os.sep)):
         raise SettingError(f"--out {out} is a folder; give the name of a file to make")
     if os.path.lexists(real):

@@ -17,7 +17,8 @@ from clearhead.check.samples import TEXTS, companies, random_encodings
 from clearhead.check.speaking import speaking
 from clearhead.check.words import answered, cut, follows, said
 from clearhead.checkpoint.tensors import INDEX, WEIGHTS
-from clearhead.infer.model import Model, asked, load, packed
+from clearhead.infer.batches import packed
+from clearhead.infer.model import Model, asked, load
 from clearhead.model.kernels import Context, explicit
 from clearhead.model.transformer import Transformer, own_modes
 from clearhead.reference import folder as reference

@@ -1,6 +1,7 @@
 """The model card: README.md of a trained folder, for people and, in its first lines (YAML), for the hub."""
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.checkpoint.files import moved_into_place
+from clearhead.data.wording import argument, spoken
 
 CARD = "README.md"
 KINDS = {"eval_macro_f1": "f1", "eval_auroc": "roc_auc"}  # as the hub calls them
@@ -43,7 +45,7 @@ def write_card(folder: Path, card: Card) -> bool:
     if path.is_file() and not is_ours(path):
         return False
     with moved_into_place(path) as place:
-        place.write_text(page(card), encoding="utf-8", errors="replace")
+        place.write_text(spoken(page(card)), encoding="utf-8", errors="replace")
     return True
 
 
@@ -94,7 +96,7 @@ import clearhead as ch
 {card.use[1]}
 ```
 
-`clearhead verify {shlex.quote(card.name)}` shows on your own machine that it keeps its promises.
+{code(f"clearhead verify {argument(card.name)}")} shows on your own machine that it keeps its promises.
 
 ## Training
 
@@ -134,3 +136,12 @@ def cell(value: Any) -> str:
     """A value in a line of Markdown, without what would end the cell or begin something else."""
     words = " ".join(str(value).split())
     return "".join("\\" + letter if letter in "\\|`<>[]*_#" else letter for letter in words)
+
+
+def code(value: Any) -> str:
+    """A value as a span of code in a line of Markdown, where nothing is escaped: its fence is longer than any
+    row of backticks in it."""
+    words = " ".join(str(value).split())
+    fence = "`" * (1 + max((len(row) for row in re.findall("`+", words)), default=0))
+    room = " " if words.startswith("`") or words.endswith("`") else ""
+    return f"{fence}{room}{words}{room}{fence}"

@@ -15,9 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
+from clearhead.data.wording import argument
 from clearhead.errors import DownloadError, FolderError, MissingExtra, SettingError
+from clearhead.settings import a_path, at_home
 
 
 @dataclass(frozen=True)
@@ -93,20 +94,10 @@ def place_of(name: str) -> Path:
     return cache_folder() / name.replace("/", "--")
 
 
-def a_path(given: Any, what: str) -> Path:
-    """A path that a person gave; SettingError for what cannot be one."""
-    try:
-        bare = os.fsencode(given)
-    except (TypeError, UnicodeEncodeError):
-        bare = b""
-    if not bare or b"\0" in bare or isinstance(given, bytes):
-        raise SettingError(f"{what} {given!r} is no path and no name; give a string or a Path")
-    return Path(given)
-
-
 def locate(name: str | Path) -> Path:
     """The folder of a model given as a folder or as a name that `get` has fetched."""
-    folder, text = a_path(name, "the model:"), str(name)
+    folder = a_path(name, "the model:")
+    text = at_home(str(name))
     try:
         folder.exists()
     except OSError as error:
@@ -114,7 +105,9 @@ def locate(name: str | Path) -> Path:
     if _is_gguf(text) and folder.is_file():
         if (place := place_of(text)).is_dir():
             return place
-        raise FolderError(f"{text} is a GGUF file; make a model folder of it once: clearhead get {text}")
+        raise FolderError(
+            f"{text} is a GGUF file; make a model folder of it once: clearhead get {argument(text)}"
+        )
     if folder.exists():
         return folder
     if text in CATALOG or _is_hub_name(text):
@@ -122,9 +115,9 @@ def locate(name: str | Path) -> Path:
         if place.is_dir():
             return place
         if text in CATALOG:
-            raise FolderError(f"{text} is not here yet; fetch it: clearhead get {text}")
+            raise FolderError(f"{text} is not here yet; fetch it: clearhead get {argument(text)}")
         raise FolderError(
-            f"there is no folder {text}; a model of that name is fetched with: clearhead get {text}"
+            f"there is no folder {text}; a model of that name is fetched with: clearhead get {argument(text)}"
         )
     models = [name for name, source in CATALOG.items() if source.marker == "model.safetensors"]
     near = get_close_matches(text, models, 1)
@@ -148,7 +141,7 @@ def data_file(name: str) -> Path:
     source = CATALOG[name]
     path = place_of(name) / source.marker
     if not path.is_file():
-        raise FolderError(f"{name} is not here yet; fetch it: clearhead get {name}")
+        raise FolderError(f"{name} is not here yet; fetch it: clearhead get {argument(name)}")
     return path
 
 
@@ -160,6 +153,7 @@ def get(name: str, *, say: Callable[[str], None] = lambda line: None) -> Path:
     nothing half-written stays.
     """
     a_path(name, "the name:")
+    name = at_home(name)
     place, source = place_of(name), CATALOG.get(name)
     if source:
         if (place / source.marker).is_file():

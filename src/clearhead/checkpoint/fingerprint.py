@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from clearhead.checkpoint.files import read_json
-from clearhead.errors import ClearheadError, FolderError
+from clearhead.errors import ClearheadError, FolderError, NotFinite
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
 from clearhead.model.transformer import Transformer, own_modes
@@ -89,9 +89,7 @@ def of_model(
     ids, segments = sample(network)
     said = answers(network, ids, segments=segments)
     if not all(isfinite(number) for row in said for number in row):
-        raise FolderError(
-            "the model's answers are not finite numbers, so nobody could use it; it is not saved"
-        )
+        raise NotFinite("the model's answers are not finite numbers, so nobody could use it; it is not saved")
     (text,) = tokenizer.encode([TEXT])
     return {
         "files": {file.name: digest(file) for file in sorted(place.iterdir())},

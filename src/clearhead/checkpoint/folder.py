@@ -25,9 +25,11 @@ from clearhead.checkpoint.files import (
     write_tensors,
 )
 from clearhead.checkpoint.fingerprint import ADDED, FINGERPRINT
+from clearhead.checkpoint.labels import label_names, problem_of
 from clearhead.checkpoint.lock import held
 from clearhead.checkpoint.tensors import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, Stored, read_tensors
 from clearhead.checkpoint.translate import Fields
+from clearhead.data.wording import argument
 from clearhead.errors import ClearheadError, FolderError
 from clearhead.model.config import Config, Head, Learned, Problem
 from clearhead.model.transformer import Transformer, own_modes
@@ -51,7 +53,7 @@ WORDS = (
 OLD = (*ADDED, INDEX, PICKLE, PICKLE_INDEX, *WORDS, "chat_template.jinja")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Loaded:
     """What a folder holds: the network, its tokenizer, the labels of its head in order, its family, and what
     the head's outputs mean."""
@@ -77,8 +79,8 @@ def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
         raise FolderError(f"{folder} is not a folder; give a model folder, or a name from `clearhead get`")
     if (folder / ADAPTER).is_file() and not (folder / CONFIG).is_file():
         raise FolderError(
-            f"{folder} holds an adapter and no model; make one of it and its base: clearhead merge {folder} "
-            "--out FOLDER"
+            f"{folder} holds an adapter and no model; make one of it and its base: clearhead merge "
+            f"{argument(folder)} --out FOLDER"
         )
     for _ in range(TRIES):
         finish_move(folder)
@@ -122,6 +124,7 @@ def _read(folder: Path, opening: Opening) -> Loaded:
     refuse_packed(fields)
     said = fingerprint.read(folder, values) if opening.fingerprint else None
     config = _facts(lambda: family.config(fields), fields)  # before gigabytes are read
+    fields.require(is_causal=config.causal)
     stored = read_tensors(folder, allow_bin=opening.allow_bin)
     names = {family.plain(name) for name in stored.tensors}
     config, head = _facts(lambda: family.heads(config, fields, names=names), fields)
@@ -189,6 +192,11 @@ def refuse_pad(config: Config, tokenizer: Tokenizer, *, source: str) -> None:
         raise FolderError(
             f"{source}: pad_token_id={pad} is the token {tokenizer.name(pad)!r}, which texts may hold"
         )
+    if pad in tokenizer.framing_ids:
+        raise FolderError(
+            f"{source}: pad_token_id={pad} is the token {tokenizer.name(pad)!r}, which the tokenizer puts "
+            "around texts; write the id of its padding token"
+        )
 
 
 def _tokenizer(folder: Path) -> Tokenizer:
@@ -238,32 +246,6 @@ def _own(ours: dict[str, Tensor], family: Family, *, stored: Stored) -> dict[str
             which = f"{files[parts[0]]}: {' + '.join(parts)}"
             raise FolderError(f"{which} holds numbers that are not finite; fetch or save the folder again")
     return own
-
-
-def problem_of(values: dict[str, Any], labels: int, *, source: str) -> Problem:
-    """What a head's outputs mean: as the config says or, as the published code has it, by their number."""
-    stated = values.get("problem_type")
-    if stated is None:
-        return Problem.REGRESSION if labels == 1 else Problem.SINGLE
-    if stated not in list(Problem):
-        raise FolderError(f"{source}: problem_type={stated!r} is not known; known: {', '.join(Problem)}")
-    if stated == Problem.SINGLE and labels == 1:
-        raise FolderError(f"{source}: problem_type={stated!r} needs at least 2 labels, and id2label has 1")
-    return Problem(stated)
-
-
-def label_names(values: dict[str, Any], count: int, *, source: str) -> tuple[str, ...]:
-    """Labels in order from id2label, whose keys are strings in JSON."""
-    table = values.get("id2label") or {str(number): f"LABEL_{number}" for number in range(count)}
-    if not isinstance(table, dict):
-        raise FolderError(f"{source}: id2label is {type(table).__name__}, not a table of names")
-    missing = [number for number in range(count) if str(number) not in table]
-    if missing:
-        raise FolderError(f"{source}: id2label has no entry '{missing[0]}'; it needs 0 to {count - 1}")
-    names = tuple(str(table[str(number)]) for number in range(count))
-    if len(set(names)) < count:
-        raise FolderError(f"{source}: id2label gives two labels one name: {', '.join(names)}")
-    return names
 
 
 def write_folder(folder: str | Path, loaded: Loaded, *, instead: Iterable[str] = ()) -> None:

@@ -213,6 +213,8 @@ def _carry_out(file: Any, storage: Callable[[Asked], Tensor]) -> Any:
                 stack.append(_made(stack.pop(), arguments))
             case "BUILD":
                 stack.pop()  # attributes of the table (`_metadata`), no weights
+                if not isinstance(stack[-1], dict):
+                    raise Refused("gives attributes to a tensor")
             case "STOP":
                 return stack.pop()
             case other if other in CONSTANTS:
@@ -241,7 +243,9 @@ def _made(name: Any, arguments: Any) -> Any:
         return arguments[0]
     if name != TENSOR:
         raise ValueError(f"a call of {name}")
-    numbers, start, shape, stride, *_ = arguments
+    numbers, start, shape, stride, _, _, *metadata = arguments
+    if any(metadata):  # such as {"neg": True}: the numbers are not as they stand
+        raise Refused(f"says of a tensor {metadata[0]!r:.80}")
     if min([start, *shape, *stride], default=0) < 0 or len(shape) != len(stride):
         raise ValueError(f"a tensor of shape {shape}")
     last = start + sum((count - 1) * step for count, step in zip(shape, stride, strict=True))

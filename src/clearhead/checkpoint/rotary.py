@@ -122,7 +122,8 @@ def rotary_base(fields: Fields, *, kind: str, older: str, default: float) -> flo
     for name in ("rope_type", "type"):
         if stated.get(name, "default") != "default":
             raise FolderError(f"{fields.source}: {name}={stated[name]!r} is not supported, only 'default'")
-    return float(stated.get("rope_theta", usual))
+    name = "rope_theta" if "rope_theta" in stated else older
+    return float(positive(name, stated.get("rope_theta", usual), fields=fields))
 
 
 def two_bases(fields: Fields) -> tuple[float, float | None]:

@@ -87,6 +87,25 @@ class Fields:
                     f"{self.source}: {name}={self.values[name]!r} is not supported, only {value!r}"
                 )
 
+    def whole(self, name: str, default: int, *, least: int, other: str = "") -> int:
+        """A field that is a whole number of at least so much; `other` says what it might be else."""
+        value = self(name, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise FolderError(
+                f"{self.source}: {name}={value!r} must be a whole number of at least {least}{other}"
+            )
+        return value
+
+    def aliases(self, **others: str) -> None:
+        """Refuse a field whose other published name says something else: the published code takes either."""
+        for name, other in others.items():
+            said, again = self(name, None), self(other, None)
+            if again is not None and said != again:
+                raise FolderError(
+                    f"{self.source}: {name}={said!r} and {other}={again!r} are one field and contradict each "
+                    f"other; keep the one that is true, as {name}"
+                )
+
     def skip(self, *names: str) -> None:
         """Fields that change no number here."""
         self.seen.update(names)
@@ -113,14 +132,15 @@ def write_plain(facts: Config | Head | Fill, table: Plain) -> dict[str, Any]:
 
 def windows(fields: Fields) -> dict[str, Any]:
     """How far blocks with a window see, and which have none."""
-    window = fields("local_attention", 128) // 2
+    window = fields.whole("local_attention", 128, least=2) // 2
     fields.require(sliding_window=window)
     return {"window": window, "global_every": global_every(fields)}
 
 
 def global_every(fields: Fields) -> int:
     """Each so-many-th block, from the first, sees the whole text: from layer_types or its older field."""
-    every, kinds = fields("global_attn_every_n_layers", 3), fields("layer_types", None)
+    every = fields.fact("global_every", "global_attn_every_n_layers", default=3)
+    kinds = fields("layer_types", None)
     if kinds is None:
         return every
     if not isinstance(kinds, list) or len(kinds) != fields("num_hidden_layers"):
@@ -193,7 +213,7 @@ def all_blocks(fields: Fields, kind: str) -> None:
 
 def speaks(fields: Fields, *, speaker: str, body: str) -> bool:
     """Whether a decoder has its language head; any other head is refused by name."""
-    fields.require(add_cross_attention=False, is_encoder_decoder=False, is_causal=True)
+    fields.require(add_cross_attention=False, is_encoder_decoder=False)
     stated = fields("architectures", None) or [speaker]
     if stated not in ([speaker], [body]):
         raise FolderError(

@@ -9,6 +9,7 @@ from clearhead.data.read import form_of
 from clearhead.data.rows import read_texts
 from clearhead.data.source import opened
 from clearhead.errors import DataError
+from clearhead.settings import at_home
 
 ENDINGS = (".txt", ".md", ".csv", ".tsv", ".jsonl", ".ndjson")
 NO_TEXT = re.compile("[\0\ud800-\udfff]")  # a null, or a byte that is not UTF-8
@@ -20,7 +21,7 @@ def files_of(paths: Sequence[str]) -> list[str]:
     DataError for a folder without such a file.
     """
     found = []
-    for path in paths:
+    for path in map(at_home, paths):
         if path == "-" or not os.path.isdir(path):
             found.append(path)
             continue

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from math import isfinite
 
 from clearhead.data.rows import Row
-from clearhead.data.wording import listed, place, short
+from clearhead.data.wording import counted, listed, place, short
 from clearhead.errors import DataError
 
 # Training sums squares of errors, and of gradients that are as long, in float32, which ends at 3.4e38.
@@ -14,12 +14,12 @@ LARGEST = 1e15
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 
 
-def label_names(rows: Sequence[Row]) -> tuple[str, ...]:
+def label_names(rows: Sequence[Row], *, left_out: int = 0) -> tuple[str, ...]:
     """Name each class once: in order of number if all names are integers, else in order of code points.
 
     The order depends on nothing but the set of names, so a class keeps its place however the rows are
     shuffled. DataError if a row has no label, or if all rows have the same one; of rows that may have several
-    labels, if none has any.
+    labels, if none has any. `left_out` is how many rows of the file are not among these, as repeats.
     """
     names = {name for row in rows for name in _labels(row)}
     if all(_INTEGER.fullmatch(name) for name in names):
@@ -32,6 +32,8 @@ def label_names(rows: Sequence[Row]) -> tuple[str, ...]:
         raise DataError(f"{rows[0].file}: no row has a label; give some rows at least one")
     if len(ordered) == 1 and rows[0].labels is None:
         every = f"every row has the label {short(repr(ordered[0]))}"
+        if left_out:
+            every += f" ({counted(left_out, 'row')} left out: their texts are those of rows before)"
         raise DataError(f"{rows[0].file}: {every}; give rows of at least two classes")
     return tuple(ordered)
 

@@ -12,6 +12,7 @@ from typing import NoReturn
 from clearhead.data.source import opened, refuse_half_characters
 from clearhead.data.wording import counted, place, short
 from clearhead.errors import DataError, SettingError
+from clearhead.settings import at_home
 
 FORMATS = ("csv", "tsv", "jsonl", "text")
 _FORMAT_BY_ENDING = {
@@ -58,7 +59,7 @@ def records(path: str | Path, *, format: str | None = None, errors: str = "stric
     """
     if not isinstance(path, str | Path):
         raise SettingError(f"{short(repr(path))} is no file of texts; give its path, or - for standard input")
-    given = os.fspath(path)
+    given = at_home(os.fspath(path))
     form = form_of(given, format)
     file = "standard input" if given == "-" else given
     row = 0
@@ -86,6 +87,8 @@ def separator_hint(columns: Sequence[str]) -> str:
 
 def form_of(given: str, format: str | None) -> str:
     """The format of a file: the one that is given, or that of its ending."""
+    if not given:
+        raise SettingError("the file of texts has an empty name; give its path, or - for standard input")
     if format is not None:
         if format not in FORMATS:
             raise SettingError(f"--format {format} is not known; use one of {', '.join(FORMATS)}")
@@ -102,6 +105,8 @@ def form_of(given: str, format: str | None) -> str:
 
 
 def _values(lines: Iterable[str], file: str, *, form: str) -> Iterator[dict[str, object]]:
+    if form != "csv":
+        lines = _ended(lines, file)
     match form:
         case "csv":
             return _table(_csv_fields(lines, file), file, fix='put "quotes" around a text with a comma in it')
@@ -226,6 +231,17 @@ def _texts(lines: Iterable[str], file: str) -> Iterator[dict[str, object]]:
     for row, line in enumerate(lines, start=1):
         refuse_half_characters(line, place(file, row), line=line)
         yield {"text": _without_end(line)}
+
+
+def _ended(lines: Iterable[str], file: str) -> Iterator[str]:
+    """Lines that end as lines do; DataError where a file's only line holds ends of another time."""
+    for number, line in enumerate(lines):
+        if not number and "\r" in _without_end(line) and not line.endswith("\n"):
+            raise DataError(
+                f"{file}: its lines end in a carriage return (CR) alone, so that all of it would be one; "
+                "write them as LF: tr '\\r' '\\n'"
+            )
+        yield line
 
 
 def _without_end(line: str) -> str:

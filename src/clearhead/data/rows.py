@@ -75,8 +75,6 @@ def read_rows(
     `format` or `empty`, or when two of the columns are the same.
     """
     reading: Reading = made(Reading, options)
-    if not reading.label_separator:
-        raise SettingError("--label-separator is empty; give what stands between labels, such as ,")
     _check_columns(reading)
     found = records(path, format=reading.format)
     first = next(found)
@@ -220,7 +218,7 @@ def _text(record: Record, column: str) -> str:
         return ""
     if not isinstance(value, str):
         where = place(record.file, record.row, column=column)
-        raise DataError(f"{where}: {short(_name(value))} is not a text; write it as a string, in quotes")
+        raise DataError(f"{where}: {short(name_of(value))} is not a text; write it as a string, in quotes")
     return value
 
 
@@ -228,10 +226,10 @@ def _label(record: Record, column: str, *, asked: bool) -> str | None:
     value = record.values.get(column)
     if isinstance(value, list | dict) and asked:
         where = place(record.file, record.row, column=column)
-        raise DataError(f"{where}: {short(_name(value))} is not a label; write one name or number")
+        raise DataError(f"{where}: {short(name_of(value))} is not a label; write one name or number")
     if value is None or isinstance(value, list | dict):
         return None
-    return _name(value).strip() or None
+    return name_of(value).strip() or None
 
 
 def _labels(record: Record, column: str, *, split_at: str | None, asked: bool) -> tuple[str, ...] | None:
@@ -243,17 +241,18 @@ def _labels(record: Record, column: str, *, split_at: str | None, asked: bool) -
     elif value is not None and parts is None and not isinstance(value, dict) and split_at is not None:
         parts = [value]  # JSON's 1 and true
     if parts is not None and all(isinstance(part, str | int | float) for part in parts):
-        names = {_name(part).strip() for part in parts}
+        names = {name_of(part).strip() for part in parts}
         if "" not in names:
             return tuple(sorted(names))
     if value is None or not asked:
         return None
     where = place(record.file, record.row, column=column)
     if parts is None and not isinstance(value, dict):
-        said = f"{short(_name(value))} is one label, and the first row holds a list of labels"
+        said = f"{short(name_of(value))} is one label, and the first row holds a list of labels"
         raise DataError(f"{where}: {said}; write a list in each row, or say --problem multi or single")
-    raise DataError(f"{where}: {short(_name(value))} is no list of labels; write names or numbers in it")
+    raise DataError(f"{where}: {short(name_of(value))} is no list of labels; write names or numbers in it")
 
 
-def _name(value: object) -> str:
+def name_of(value: object) -> str:
+    """The name that a value of JSON is as a label: 1 is "1", true "true"."""
     return value if isinstance(value, str) else json.dumps(value)

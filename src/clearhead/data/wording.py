@@ -1,10 +1,14 @@
 """Pieces of error messages, so that every one names a place, a list and a long value in the same way."""
 
+import shlex
 from collections.abc import Iterable
+from typing import Any
 
 # The signs of Unicode for the ASCII controls; the later ones have none, and get one that says "unknown".
 _SIGNS = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
 _SIGNS |= dict.fromkeys(range(0x80, 0xA0), "\ufffd")
+# What turns the direction of writing, so that a text could stand there as another one.
+_SIGNS |= dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")
 
 
 def place(file: str, row: int, *, column: str | None = None) -> str:
@@ -27,6 +31,12 @@ def visible(text: str) -> str:
 def spoken(text: str) -> str:
     """As `visible`, but a text that is read as it stands keeps its lines."""
     return text.translate(_SIGNS | {ord(kept): kept for kept in "\n\t"})
+
+
+def argument(value: Any) -> str:
+    """A path or a name as one word of a command that a person may copy; never taken for an option."""
+    word = str(value)
+    return shlex.quote(f"./{word}" if word.startswith("-") else word)
 
 
 def short(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from clearhead.checkpoint.files import moved_into_place
+from clearhead.data.wording import spoken
 from clearhead.explain import curves, summary, tables, wording
 from clearhead.explain.mistakes import Mistake
 from clearhead.tasks.fill import FillScores
@@ -78,6 +79,7 @@ def page(report: Report) -> str:
         loader=PackageLoader("clearhead.explain", ""),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=lambda value: spoken(value) if isinstance(value, str) else value,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from clearhead.data.rows import Row, read_rows
+from clearhead.data.wording import place
 from clearhead.infer.fill import FillEvaluation, evaluate_fill
 from clearhead.infer.model import Model, asked
 from clearhead.infer.perplexity import LanguageEvaluation, evaluate_language
@@ -84,8 +85,7 @@ def evaluate_rows(model: Model, rows: list[Row], *, settings: Asking) -> Evaluat
     if not model.task:
         raise model.unlabelled()
     model.task.check(rows)
-    encodings = encode_rows(rows, model.tokenizer, limit=model.limit, long=settings.long)
-    logits = model.logits(encodings, batch_tokens=settings.batch_tokens)
+    encodings, logits = logits_of(model, rows, settings=settings)
     targets = model.task.targets(rows)
     answered = None
     if settings.abstain_below is not None:
@@ -93,6 +93,16 @@ def evaluate_rows(model: Model, rows: list[Row], *, settings: Asking) -> Evaluat
         answered = covered(rows, given, below=settings.abstain_below)
     metrics = model.task.metrics(logits, targets)
     return Evaluation(metrics, rows, encodings, logits, perf_counter() - start, answered)
+
+
+def logits_of(model: Model, rows: Sequence[Row], *, settings: Asking) -> tuple[list[Encoding], Tensor]:
+    """The ids and the logits of each row."""
+    encodings = encode_rows(rows, model.tokenizer, limit=model.limit, long=settings.long)
+
+    def where(index: int) -> str:
+        return place(rows[index].file, rows[index].row)
+
+    return encodings, model.logits(encodings, batch_tokens=settings.batch_tokens, where=where)
 
 
 def covered(rows: Sequence[Row], given: Sequence[Answer], *, below: float) -> Answered:
@@ -114,8 +124,7 @@ def predict_rows(model: Model, rows: Sequence[Row], *, settings: Asking) -> list
         raise model.unlabelled()
     asked = [index for index, row in enumerate(rows) if not row.blank]
     some = [rows[index] for index in asked]
-    encodings = encode_rows(some, model.tokenizer, limit=model.limit, long=settings.long)
-    logits = model.logits(encodings, batch_tokens=settings.batch_tokens)
+    encodings, logits = logits_of(model, some, settings=settings)
     answers: list[Answer] = [model.task.skipped()] * len(rows)
     given = held_back(model.task.results(logits, encodings), settings.abstain_below)
     for index, result in zip(asked, given, strict=True):

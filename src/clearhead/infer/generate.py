@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from clearhead.errors import ClearheadError, DataError, SettingError
+from clearhead.errors import DataError, NotFinite, SettingError
 from clearhead.infer.choosing import chosen, ruled, stream_of
 from clearhead.infer.model import Model, asked, check_texts
 from clearhead.model.cache import Cache
@@ -183,9 +183,7 @@ def check_prompts(prompts: Sequence[Sequence[int]], network: Transformer) -> Non
 def refuse_unusable(logits: Tensor, scores: Tensor) -> None:
     """Refuse to choose where the model's numbers are none, or rules have left nothing."""
     if not logits.max() < inf:  # NaN is not below anything
-        raise ClearheadError(
-            "the model computes numbers that are not finite, so it cannot say what comes next"
-        )
+        raise NotFinite("the model computes numbers that are not finite, so it cannot say what comes next")
     if scores.max() == -inf:
         raise SettingError(
             "no token is left to choose: --logit-bias, --no-repeat-ngram-size and --min-new-tokens forbid "

@@ -1,6 +1,6 @@
 """A model that is loaded and can be asked."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,18 @@ from torch import Tensor
 
 from clearhead.checkpoint.adapter import bare, merged
 from clearhead.checkpoint.adapter_files import open_model
-from clearhead.checkpoint.catalog import a_path, locate
+from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.folder import GENERATION, OLD, Loaded, holds_model, write_folder
 from clearhead.checkpoint.lock import LOG, SETTINGS, check_free
-from clearhead.errors import DataError, SettingError
+from clearhead.data.wording import argument
+from clearhead.errors import DataError, NotFinite, SettingError
+from clearhead.infer.batches import batches_of, check_encodings
 from clearhead.model.config import Config, Pooling
 from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
-from clearhead.model.layout import Batch, pack, round_up, within_budget
+from clearhead.model.layout import round_up
 from clearhead.model.transformer import own_modes
-from clearhead.settings import Answering, Asking, Loading, Long, Reading, made
+from clearhead.settings import Answering, Asking, Loading, Long, Reading, a_path, made
 from clearhead.tasks.fill import Filled, most_likely, rows_at_once
 from clearhead.tasks.task import Answer, Task, held_back, task_of
 from clearhead.text.encoding import Text
@@ -42,7 +44,7 @@ def load(model: str | Path, **options: Any) -> "Model":
     return Model(loaded)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
     """A network with its tokenizer and labels. All methods take texts and answer N for N, in order."""
 
@@ -104,23 +106,30 @@ class Model:
         below `abstain_below` has no label, and a `reason`."""
         if not self.task:
             raise self.unlabelled()
-        made(Asking, {"batch_tokens": batch_tokens, "abstain_below": abstain_below})
+        made(Asking, {"abstain_below": abstain_below})
         encodings = self.encode(texts, long=long)
         results = self.task.results(self.logits(encodings, batch_tokens=batch_tokens), encodings)
         return held_back(results, abstain_below)
 
     @own_modes()
     def logits(
-        self, encodings: Sequence[Encoding], *, batch_tokens: int = 2048
+        self,
+        encodings: Sequence[Encoding],
+        *,
+        batch_tokens: int = 2048,
+        where: Callable[[int], str] = "text {}".format,
     ) -> Float[Tensor, "texts labels"]:
-        """Logits of encoded texts, in order."""
+        """Logits of encoded texts, in order. Raises `NotFinite`, saying `where`, at the first text whose
+        logits are no numbers."""
         if not self.task:
             raise self.unlabelled()
+        made(Asking, {"batch_tokens": batch_tokens})
         network = self.loaded.network
+        check_encodings(encodings, self.config)
         found = torch.zeros(len(encodings), len(self.task.labels), dtype=torch.float32)
         for members, batch in batches_of(encodings, batch_tokens):
             found[members] = network.classify(batch).float()
-        return found
+        return finite(found, where)
 
     @own_modes()
     def fill(self, texts: Sequence[str], *, candidates: int = 5, batch_tokens: int = 2048) -> list[Filled]:
@@ -173,23 +182,24 @@ class Model:
         if self.fills:
             return SettingError(f"{self.name} fills masks and gives no labels; ask it with Model.fill")
         base = self.loaded.folder or "MODEL"
-        how = f"clearhead train classify --from {base} --data FILE --out FOLDER"
+        how = f"clearhead train classify --from {argument(base)} --data FILE --out FOLDER"
         return SettingError(f"{base} has no labels yet; train it: {how}")
 
     @own_modes()
     def embed(
         self, texts: Sequence[Text], *, pooling: Pooling | str = Pooling.MEAN, long: Long = "truncate"
     ) -> Float[Tensor, "texts width"]:
-        """One vector of the last block a text, in order."""
-        if pooling not in list(Pooling):
+        """One vector of the last block a text, in order; NotFinite, as above, where one is none."""
+        if not isinstance(pooling, str) or pooling not in list(Pooling):
             raise SettingError(f"pooling={pooling!r} is not one of {', '.join(Pooling)}")
         how, encodings = Pooling(pooling), self.encode(texts, long=long)
+        check_encodings(encodings, self.config)
         found = torch.zeros(len(encodings), self.config.width, dtype=torch.float32)
         for members, batch in batches_of(encodings, 2048):
             context = Context.of(batch.layout)
             stream = self.loaded.network(batch, context)
             found[members] = pool(stream, batch.layout, pooling=how).float()
-        return found
+        return finite(found, "text {}".format)
 
     def merged(self) -> "Model":
         """The same model with its adapters' changes added to the weights: one like any other. This one and
@@ -243,24 +253,22 @@ def asked(model: Any) -> "Model":
     raise SettingError(f"{type(model).__name__} was given where a loaded model is needed; {how}")
 
 
-def batches_of(encodings: Sequence[Encoding], budget: int) -> Iterator[tuple[list[int], Batch]]:
-    """Batches of at most `budget` tokens (a longer text goes alone), short ones first, with indices."""
-    for members in within_budget([len(encoding.ids) for encoding in encodings], budget):
-        yield members, packed([encodings[member] for member in members])
-
-
-def packed(encodings: Sequence[Encoding]) -> Batch:
-    """Encoded texts in one row."""
-    return pack([encoding.ids for encoding in encodings], [encoding.segments for encoding in encodings])
+def finite(numbers: Tensor, where: Callable[[int], str]) -> Tensor:
+    """These numbers, a row a text; NotFinite, saying `where`, at the first row that holds others."""
+    wrong = (~numbers.isfinite()).any(-1).nonzero()
+    if len(wrong):
+        text = where(int(wrong[0]))
+        raise NotFinite(f"{text}: the model computes numbers that are not finite, so it has no answer")
+    return numbers
 
 
 def check_texts(texts: Iterable[Text]) -> list[Text]:
     """Refuse what is often passed by mistake: one string, or something that is no string and no pair."""
     if isinstance(texts, str):
         raise DataError("one string was given where a list of texts is needed; write [text]")
-    if isinstance(texts, set | frozenset | dict):
-        raise DataError(f"a {type(texts).__name__} of texts was given, which has no order; write a list")
-    if not isinstance(texts, Iterable):
+    if isinstance(texts, Set | Mapping) or hasattr(texts, "columns"):
+        raise DataError(f"a {type(texts).__name__} was given, which is no list of texts; write a list")
+    if not isinstance(texts, Iterable) or getattr(texts, "ndim", 1) == 0:
         raise DataError(f"{type(texts).__name__} was given where a list of texts is needed; write [text]")
     ready = list(texts)
     for number, text in enumerate(ready):

@@ -11,18 +11,16 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import torch
-
 from clearhead.checkpoint.card import CARD
 from clearhead.checkpoint.files import finish_move, leftovers, read_json, remove, write_json
 from clearhead.checkpoint.folder import Loaded, write_folder
 from clearhead.checkpoint.lock import check_free, locked
-from clearhead.errors import ClearheadError, Interrupted, SettingError
+from clearhead.errors import ClearheadError, Interrupted, NotFinite, SettingError, refused_by_system
 from clearhead.infer.model import Model
 from clearhead.learn import place
 from clearhead.learn.aside import forget, go_on_aside, kept, set_aside
 from clearhead.learn.schedule import Schedule
-from clearhead.learn.start import digest_of_base
+from clearhead.learn.start import digest_of_base, learn_leanly
 from clearhead.learn.state import (
     Restored,
     Standing,
@@ -32,8 +30,7 @@ from clearhead.learn.state import (
     save_state,
     states,
 )
-from clearhead.learn.trainer import NotFinite, Objective, Plan, Step, Trainer
-from clearhead.model.linear import Linear
+from clearhead.learn.trainer import Objective, Plan, Step, Trainer
 from clearhead.settings import Learning
 
 FEW = 50  # steps below which a person is told
@@ -62,9 +59,10 @@ class Course(ABC):
     ask: str  # how the model is tried, {} being its folder
 
     def __init__(self, settings: Learning):
-        self.settings, self.out = settings, Path(settings.out)
-        check_free(self.out)
-        place.check_place(settings)
+        self.settings, self.shown = settings, Path(settings.out)
+        self.out = self.shown.absolute()  # wherever the process goes meanwhile
+        check_free(self.shown)
+        place.check_place(settings, self.shown)
 
     def ready(self, loaded: Loaded, objective: Objective) -> None:
         """Make the trainer, and bring it to where the run stands."""
@@ -72,10 +70,7 @@ class Course(ABC):
         self.base = digest_of_base(settings)
         self.model = Model(loaded)
         plan = Plan(**{item.name: getattr(settings, item.name) for item in fields(Plan)})
-        loaded.network.encoder.checkpointing = settings.checkpointing
-        for layer in loaded.network.encoder.modules():
-            if isinstance(layer, Linear) and settings.autocast:
-                layer.autocast = getattr(torch, settings.autocast)
+        learn_leanly(loaded.network, settings)
         self.trainer = Trainer(loaded.network, objective, plan=plan)
         self.learning_rate = self.usual_rate()
         self.trainer.prepare(
@@ -159,13 +154,17 @@ class Course(ABC):
         self.stopping = True
 
     def __iter__(self) -> Iterator[Progress]:
-        with locked(self.out):
-            self.begin()
-            try:
+        try:
+            with locked(self.out):
+                self.begin()
                 yield from self.steps()
-            except NotFinite as error:
-                raise ClearheadError(f"{error}; {kept(self.out, self.best_step)}") from error
-            self.finish()
+                self.finish()
+        except NotFinite as error:
+            raise ClearheadError(f"{error}; {kept(self.out, self.best_step)}") from error
+        except BrokenPipeError:
+            raise  # whoever reads what is said of the run has left
+        except OSError as error:
+            raise SettingError(refused_by_system(error)) from error
 
     def steps(self) -> Iterator[Progress]:
         """Train from where the run stands to its end."""
@@ -181,7 +180,8 @@ class Course(ABC):
             )
             metrics, best = None, False
             if due or step.number == steps:
-                metrics, best = self.evaluate(step)
+                with self.trainer.averaged():
+                    metrics, best = self.evaluate(step)
             self.seconds = perf_counter() - start
             self.log(step, metrics)
             saved = step.number % settings.save_steps == 0 or step.number == steps
@@ -200,7 +200,7 @@ class Course(ABC):
         if self.restored:
             self.go_on(self.restored)
             return
-        place.check_place(self.settings)  # once more, now that nobody else can begin
+        place.check_place(self.settings, self.out)  # once more, now that nobody else can begin
         for half in leftovers(self.out):
             remove(half)
         set_aside(self.out)
@@ -220,7 +220,7 @@ class Course(ABC):
         """Bring the folder to where the run was restored to."""
         if states(self.out) != list(restored.found):
             raise SettingError(
-                f"--resume: another run has changed {self.out} meanwhile; give the command again"
+                f"--resume: another run has changed {self.shown} meanwhile; give the command again"
             )
         for half in leftovers(self.out):
             remove(half)
@@ -235,22 +235,20 @@ class Course(ABC):
     def finish(self) -> None:
         """What is made when all steps are done, or made again where a kill came between."""
         if not self.card():
-            warnings.warn(f"{self.out / CARD} is not ours and stays as it is; no model card", stacklevel=2)
+            warnings.warn(f"{self.shown / CARD} is not ours and stays as it is; no model card", stacklevel=2)
 
     def evaluate(self, step: Step) -> tuple[Any, bool]:
         """Evaluate on the validation texts; the best model so far is saved at once."""
-        with self.trainer.averaged():
-            return self.evaluated_as_it_is(step)
-
-    def evaluated_as_it_is(self, step: Step) -> tuple[Any, bool]:
-        """The same of the weights that the network has."""
-        metrics = self.evaluation()
+        try:
+            metrics = self.evaluation()
+        except NotFinite as error:
+            raise NotFinite(f"validation at step {step.number}: {error}; lower --learning-rate") from error
         # On a small validation set many steps tie in accuracy; the one with the lower loss knows more.
         score = (self.value_of(metrics), -metrics.loss)
         better = self.best is None or score > self.best
         if better:
-            self.best, self.best_step = score, step.number
             self.keep()
+            self.best, self.best_step = score, step.number
             forget(self.out)  # the run before, which has been replaced by now
         return metrics, better
 
@@ -296,5 +294,5 @@ class Course(ABC):
             self.notes.append(f"left half-written by a kill, and removed: {', '.join(p.name for p in half)}")
         logged = [line["step"] for line in place.read_log(self.out) if line["step"] <= standing.step]
         if logged != list(range(1, standing.step + 1)):
-            self.notes.append(f"{self.out / place.LOG} lacks lines of the {standing.step} steps done")
+            self.notes.append(f"{self.shown / place.LOG} lacks lines of the {standing.step} steps done")
         return restored

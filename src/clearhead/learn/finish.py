@@ -1,12 +1,12 @@
 """What a run says of itself when it is done: its model card."""
 
-import shlex
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clearhead.checkpoint.card import Card, cell, write_card
+from clearhead.checkpoint.card import Card, code, write_card
 from clearhead.checkpoint.catalog import published_name
+from clearhead.data.wording import argument
 from clearhead.learn.place import chosen, read_log
 from clearhead.model.config import Problem
 from clearhead.settings import flag
@@ -24,14 +24,14 @@ FILES = ("data", "validation", "out")  # named without their folders, which are 
 def write_run_card(run: "Run") -> bool:
     """Write the card of a finished classifier; False where a README.md that is not ours is in its place."""
     name = run.out.resolve().name
-    labels = ", ".join(f"`{cell(label)}`" for label in run.labels)
+    labels = ", ".join(code(label) for label in run.labels)
     kinds = {
         Problem.SINGLE: f"A text classifier with the labels {labels}",
         Problem.MULTI: f"A text classifier that gives any number of the labels {labels}",
         Problem.REGRESSION: "A model that gives each text a number",
     }
     use = (
-        f'clearhead predict {shlex.quote(name)} --text "…"',
+        f'clearhead predict {argument(name)} --text "…"',
         f'print(ch.load({name!r}).predict(["…"]))',
     )
     counts = len(run.training), len(run.validation)
@@ -43,7 +43,7 @@ def write_language_card(run: "LanguageRun") -> bool:
     """Write the card of a language model; False as above."""
     name = run.out.resolve().name
     use = (
-        f"clearhead {run.ask.format(shlex.quote(name))}",
+        f"clearhead {run.ask.format(argument(name))}",
         f'print("".join(piece for _, piece in ch.generate(ch.load({name!r}), ["…"])))',
     )
     return write_texts_card(run, ("A language model", "text-generation", use))
@@ -53,7 +53,7 @@ def write_fill_card(run: "FillRun") -> bool:
     """Write the card of a model that fills masks; False as above."""
     name = run.out.resolve().name
     use = (
-        f'clearhead predict {shlex.quote(name)} --text "… [MASK] …"',
+        f'clearhead predict {argument(name)} --text "… [MASK] …"',
         f'print(ch.load({name!r}).fill(["… [MASK] …"]))',
     )
     return write_texts_card(run, ("A model that says what stands behind a mask", "fill-mask", use))

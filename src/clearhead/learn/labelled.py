@@ -7,7 +7,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from clearhead.infer.model import batches_of, packed
+from clearhead.infer.batches import batches_of, check_encodings, packed
 from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
 from clearhead.model.linear import Dropout
@@ -29,6 +29,7 @@ class Labelled:
         freeze: bool = False,
     ):
         self.network, self.task, self.examples, self.targets = network, task, examples, targets
+        check_encodings(examples, network.config)
         self.lengths = [len(example.ids) for example in examples]
         self.freeze, self.body_seconds = freeze, 0.0
         if freeze:

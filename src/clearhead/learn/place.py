@@ -26,11 +26,8 @@ def chosen(settings: Learning) -> dict[str, Any]:
     return {name: value for name, value in asdict(settings).items() if name not in FREE}
 
 
-def check_place(settings: Learning) -> None:
+def check_place(settings: Learning, out: Path) -> None:
     """Refuse a folder whose content could be lost, before any work."""
-    out = Path(settings.out)
-    if not settings.out:
-        raise SettingError("--out is empty; give the folder to make")
     for place in (out, *out.parents):
         if os.path.lexists(place) and not place.is_dir():
             raise SettingError(f"--out {out}: {place} is a file; give a folder")
@@ -93,7 +90,7 @@ def is_run(folder: Path) -> bool:
 def append_log(folder: Path, line: dict[str, Any]) -> None:
     """Append a line to metrics.jsonl."""
     with (folder / LOG).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+        file.write(json.dumps(line, allow_nan=False) + "\n")
 
 
 def settle_log(folder: Path) -> None:
@@ -125,11 +122,14 @@ def cut_log(folder: Path, *, step: int) -> None:
         place.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 
 
-def digest_of_rows(rows: Sequence[Row]) -> str:
-    """SHA-256 of texts and labels in order; several labels count as they are, whatever is in their names."""
+def digest_of_rows(*groups: Sequence[Row]) -> str:
+    """SHA-256 of texts and labels in order, and of where each group of them ends; several labels count as
+    they are, whatever is in their names."""
     digest = hashlib.sha256()
-    for row in rows:
-        pair = [] if row.pair is None else [row.pair]
-        label = row.label if row.labels is None else row.labels
-        digest.update(json.dumps([row.text, label, *pair]).encode("utf-8", "surrogatepass"))
+    for rows in groups:
+        digest.update(f"{len(rows)} ".encode())
+        for row in rows:
+            pair = [] if row.pair is None else [row.pair]
+            label = row.label if row.labels is None else row.labels
+            digest.update(json.dumps([row.text, label, *pair]).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()

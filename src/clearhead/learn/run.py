@@ -59,8 +59,8 @@ class Run(Course):
         self.ready(loaded, self.objective)
 
     def data(self) -> str:
-        """SHA-256 of all texts and labels."""
-        return place.digest_of_rows(self.training + self.validation)
+        """SHA-256 of all texts and labels, and of which are learned from and which chosen by."""
+        return place.digest_of_rows(self.training, self.validation)
 
     def resolved(self) -> dict[str, Any]:
         """What its settings came to."""

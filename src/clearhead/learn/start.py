@@ -16,7 +16,8 @@ from clearhead.data.labels import numbers
 from clearhead.data.rows import Row
 from clearhead.errors import SettingError
 from clearhead.model.config import Activation, Config, Head, Pooling, Problem, Sinusoidal
-from clearhead.model.transformer import new_transformer, with_head
+from clearhead.model.linear import Linear
+from clearhead.model.transformer import Transformer, new_transformer, with_head
 from clearhead.settings import Learning, Training
 from clearhead.tasks.task import Task
 from clearhead.text.train import train_tokenizer
@@ -113,3 +114,11 @@ def usual_rate(settings: Training, config: Config) -> float:
     if settings.base == "new" or settings.freeze:
         return 1e-3
     return 1e-4 if config.width < 512 else 3e-5
+
+
+def learn_leanly(network: Transformer, settings: Learning) -> None:
+    """Set what a network keeps for its gradient, and what its products are computed in."""
+    network.encoder.checkpointing = settings.checkpointing
+    for layer in network.encoder.modules():
+        if isinstance(layer, Linear) and settings.autocast:
+            layer.autocast = getattr(torch, settings.autocast)

@@ -54,16 +54,18 @@ def read_texts(settings: Training) -> Texts:
     if twice.dropped:
         other = f", {twice.contradicting} of them with another label" if twice.contradicting else ""
         notes.append(f"{twice.dropped} rows repeat a text{other}; the first of each is used")
-    task = task_for(problem, training)  # one class only is named as such, before the split could fail over it
+    # One class only is named as such, before the split could fail over it.
+    task = task_for(problem, training, left_out=twice.dropped)
     task.check(training)
     take = split if problem is Problem.SINGLE else split_freely
     training, validation = take(training, part=0.1, seed=settings.seed)
     return finished(Texts(training, validation, task, notes), settings)
 
 
-def task_for(problem: Problem, rows: list[Row]) -> Task:
+def task_for(problem: Problem, rows: list[Row], *, left_out: int = 0) -> Task:
     """The task of a model for these rows."""
-    return task_of(problem, LABELS if problem is Problem.REGRESSION else label_names(rows))
+    numbers = problem is Problem.REGRESSION
+    return task_of(problem, LABELS if numbers else label_names(rows, left_out=left_out))
 
 
 def finished(texts: Texts, settings: Training) -> Texts:

@@ -9,15 +9,11 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from clearhead.errors import ClearheadError
+from clearhead.errors import NotFinite
 from clearhead.learn.batches import epoch_batches
 from clearhead.learn.schedule import Schedule
 from clearhead.model.linear import Dropout
 from clearhead.model.transformer import Transformer, own_modes
-
-
-class NotFinite(ClearheadError):
-    """A step whose loss or gradient is no number, which cannot be learned from."""
 
 
 @dataclass(frozen=True)

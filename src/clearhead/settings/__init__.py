@@ -20,8 +20,10 @@ from clearhead.settings.learning import (
     named_weights,
 )
 from clearhead.settings.options import (
+    a_path,
+    at_home,
     at_least,
-    check_choices,
+    check_values,
     fitted,
     flag,
     hints_of,
@@ -34,6 +36,6 @@ __all__ = [
     "BALANCED", "FILLERS", "HEAVIEST", "LIGHTEST", "Answering", "Asking", "Corpus", "Decay", "Documents",
     "Empty", "Encoder", "Filling", "Format", "Generating", "Hidden", "Kind", "Language", "Learning",
     "Loading", "Long", "Making", "Masked", "Measures", "Opening", "Problems", "Reading", "Scoring", "Speaker",
-    "Training", "Vocabulary", "Writing", "at_least", "check_choices", "fitted", "flag", "hints_of", "made",
-    "named_weights", "option", "required",
+    "Training", "Vocabulary", "Writing", "a_path", "at_home", "at_least", "check_values", "fitted", "flag",
+    "hints_of", "made", "named_weights", "option", "required",
 ]  # fmt: skip

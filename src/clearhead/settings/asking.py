@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from clearhead.errors import SettingError
-from clearhead.settings.options import at_least, check_choices, option
+from clearhead.settings.options import at_least, check_values, option
 
 Long = Literal["truncate", "error"]
 Empty = Literal["error", "skip"]
@@ -36,19 +36,22 @@ class Loading(Opening):
         "float32", "what weights and numbers are held in; bfloat16 halves the memory, with 3 digits each"
     )
     adapter: Annotated[list[str] | None, Parameter(negative="")] = option(
-        None, "folder of an adapter (LoRA) to put on the model; may be given several times"
+        None, "folder of an adapter (LoRA) to put on the model; may be given several times", path=True
     )
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_values(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Writing:
     """Where results go."""
 
-    out: str | None = option(None, "new file to write the JSON lines to, instead of printing")
+    out: str | None = option(None, "new file to write the JSON lines to, instead of printing", path=True)
     json: Annotated[bool, Parameter(negative="")] = option(False, "print JSON also on a terminal")
+
+    def __post_init__(self) -> None:
+        check_values(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +69,7 @@ class Reading:
     )
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_values(self)
 
     def reading(self) -> dict[str, Any]:
         """These options alone, of settings that have others too."""
@@ -83,7 +86,7 @@ class Asking(Reading):
     )
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_values(self)
         at_least("batch_tokens", self.batch_tokens, least=1)
         if self.abstain_below is not None and not 0 <= self.abstain_below <= 1:
             raise SettingError(f"--abstain-below {self.abstain_below} must be from 0 to 1")

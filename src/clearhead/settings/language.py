@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from clearhead.errors import SettingError
 from clearhead.settings.asking import ERRORS, Errors, Format, Opening
 from clearhead.settings.learning import Learning
-from clearhead.settings.options import at_least, check_choices, flag, option, required
+from clearhead.settings.options import at_least, check_values, flag, option, required
 
 Architectures = Literal["gpt2", "llama", "qwen3", "gpt_neox"]
 Documents = Literal["file", "line"]
@@ -28,7 +28,9 @@ class Speaker:
     )
     context: int = option(256, "new model: most tokens of a text")
     tokenizer: str | None = option(
-        None, "new model: folder or name of a model or tokenizer to take; else one is learned from the texts"
+        None,
+        "new model: folder or name of a model or tokenizer to take; else one is learned from the texts",
+        path=True,
     )
     pieces: Pieces = option("bpe", "new model: byte-level BPE, or single characters")
     vocab: int = option(4000, "new model: most tokens of the tokenizer that is learned")
@@ -48,7 +50,7 @@ class Scoring:
     errors: Errors = option("strict", ERRORS)
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_values(self)
         if self.context is not None:
             at_least("context", self.context, least=2)
         if self.stride is not None:
@@ -92,10 +94,10 @@ class Corpus(Learning):
     """A run that learns from texts without labels."""
 
     data: Annotated[list[str], Parameter(consume_multiple=True, negative="")] = required(
-        "files of texts, or folders of them: .txt, .md, .csv, .tsv or .jsonl, also .gz"
+        "files of texts, or folders of them: .txt, .md, .csv, .tsv or .jsonl, also .gz", path=True
     )
     base: Annotated[str, Parameter(name="--from")] = option(
-        "new", "model to start from: a name from `clearhead get`, a folder, or new"
+        "new", "model to start from: a name from `clearhead get`, a folder, or new", path=True
     )
     documents: Documents = option(
         "file", "what a document is in a file of plain text: the whole file, or each line"

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from clearhead.errors import SettingError
 from clearhead.settings.asking import ERRORS, Errors, Format, Opening, Reading
-from clearhead.settings.options import at_least, check_choices, flag, option, required
+from clearhead.settings.options import at_least, check_values, flag, option, required
 
 Kind = Literal["bpe", "wordpiece", "characters"]
 Measures = Literal["accuracy", "macro_f1", "micro_f1", "pearson", "spearman", "loss"]
@@ -35,13 +35,13 @@ class Making:
 class Learning:
     """What a run learns from, where it goes, and how it learns."""
 
-    data: Any = required("what is learned from")
+    data: Any = required("what is learned from", path=True)
     base: Annotated[str, Parameter(name="--from")] = option(
-        "minilm", "model to start from: a name from `clearhead get`, a folder, or new"
+        "minilm", "model to start from: a name from `clearhead get`, a folder, or new", path=True
     )
-    out: str = required("folder to make: the model, its metrics, its settings, a report")
+    out: str = required("folder to make: the model, its metrics, its settings, a report", path=True)
     validation: str | None = option(
-        None, "file to choose the best model by; else a tenth of the data, by seed"
+        None, "file to choose the best model by; else a tenth of the data, by seed", path=True
     )
     epochs: int = option(3, "times each text is seen")
     max_steps: int | None = option(None, "stop after this many steps")
@@ -76,7 +76,7 @@ class Learning:
     overwrite: Annotated[bool, Parameter(negative="")] = option(False, "replace a run that is in the folder")
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_values(self)
         for name in ("epochs", "batch_tokens", "accumulate", "save_steps"):
             at_least(name, getattr(self, name), least=1)
         if self.epochs > MOST_EPOCHS:
@@ -105,7 +105,7 @@ class Classifying(Learning):
     """What a classifier learns besides."""
 
     data: Annotated[str, Parameter(allow_leading_hyphen=True)] = required(
-        "file of labelled texts: .csv, .tsv or .jsonl, also .gz; - for standard input"
+        "file of labelled texts: .csv, .tsv or .jsonl, also .gz; - for standard input", path=True
     )
 
     problem: Problems | None = option(
@@ -152,9 +152,10 @@ class Vocabulary:
     """A tokenizer learned from files of texts."""
 
     data: Annotated[list[str], Parameter(consume_multiple=True, negative="")] = required(
-        "files of texts: .txt (one a line), .csv, .tsv or .jsonl, also .gz; --data=- is standard input"
+        "files of texts: .txt (one a line), .csv, .tsv or .jsonl, also .gz; --data=- is standard input",
+        path=True,
     )
-    out: str = required("folder to make: tokenizer.json and tokenizer_config.json")
+    out: str = required("folder to make: tokenizer.json and tokenizer_config.json", path=True)
     kind: Kind = option(
         "bpe", "byte-level BPE, which can write any text; WordPiece, which BERT has; or single characters"
     )
@@ -171,7 +172,7 @@ class Vocabulary:
     )
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_values(self)
         at_least("vocab", self.vocab, least=1)
         if not self.data:
             raise SettingError("--data names no file; give at least one (--data=- is standard input)")

@@ -1,8 +1,10 @@
 """What one option is: its default, what it does, what it takes; and settings from keyword arguments."""
 
+import os
 from dataclasses import MISSING, field, fields
 from functools import cache
 from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from clearhead.errors import SettingError
@@ -13,14 +15,19 @@ TYPES = {bool: "True or False", int: "a whole number", float: "a number", str: "
 TAKEN = {bool: bool, int: int, float: int | float, str: str}
 
 
-def option(default: Any, help: str) -> Any:
-    """One option: its default and what it does, said once."""
-    return field(default=default, metadata={"help": help})
+def option(default: Any, help: str, *, path: bool = False) -> Any:
+    """One option: its default and what it does, said once, and whether it is a path."""
+    return field(default=default, metadata={"help": help, "path": path})
 
 
-def required(help: str) -> Any:
+def required(help: str, *, path: bool = False) -> Any:
     """An option without a default."""
-    return field(metadata={"help": help})
+    return field(metadata={"help": help, "path": path})
+
+
+def at_home(path: str) -> str:
+    """A path with the user's folder in place of a leading `~`, which shells leave there in `--out=~/run`."""
+    return os.path.expanduser(path)
 
 
 def flag(name: str) -> str:
@@ -36,10 +43,32 @@ def at_least(name: str, value: float, *, least: float) -> None:
         raise SettingError(f"{flag(name)} {value} must be at least {least}")
 
 
-def check_choices(settings: Any) -> None:
-    """Refuse a value outside a Literal, which Python callers could pass."""
+def a_path(given: Any, what: str) -> Path:
+    """A path that a person gave, `~` being the user's folder; SettingError for what cannot be one."""
+    try:
+        bare = os.fsencode(given)
+    except (TypeError, UnicodeEncodeError):
+        bare = b""
+    if not bare or b"\0" in bare or isinstance(given, bytes):
+        raise SettingError(f"{what} {given!r} is no path and no name; give a string or a Path")
+    return Path(at_home(os.fspath(given)))
+
+
+def check_values(settings: Any) -> None:
+    """Refuse a string that is empty, and a value outside a Literal, which Python callers could pass; paths
+    begin at the user's folder where they say so."""
     hints = hints_of(settings.__class__)
     for item in fields(settings):
+        given = getattr(settings, item.name)
+        words = given if isinstance(given, list) else [given]
+        if "" in words:
+            name = "from" if item.name == "base" else item.name
+            raise SettingError(
+                f"{flag(name)} is empty; give a value, or leave it out ({item.metadata['help']})"
+            )
+        if item.metadata["path"] and given is not None:
+            homes = [at_home(word) for word in words]
+            object.__setattr__(settings, item.name, homes if isinstance(given, list) else homes[0])
         choices = [
             value for kind in (hints[item.name], *get_args(hints[item.name])) for value in _literals(kind)
         ]

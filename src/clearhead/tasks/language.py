@@ -1,13 +1,15 @@
 """Language modelling: the loss of the next token, in chunks, and what it comes to for people."""
 
 from dataclasses import asdict, dataclass
-from math import exp, log
+from math import exp, isfinite, log
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
+
+from clearhead.errors import NotFinite
 
 IGNORED = -100  # a row whose next token is not asked for
 CHUNK = 2**22  # logits that are held at a time
@@ -27,7 +29,11 @@ class LanguageScores:
 
     @classmethod
     def of(cls, nats: float, *, texts: int, tokens: int, bytes: int) -> "LanguageScores":
-        """From the sum of the loss over all tokens."""
+        """From the sum of the loss over all tokens; NotFinite where it is none."""
+        if not isfinite(nats):
+            raise NotFinite(
+                f"the model computes numbers that are not finite: the loss of these texts is {nats}"
+            )
         loss = nats / max(1, tokens)
         return cls(texts, tokens, bytes, loss, exp(min(loss, 700)), nats / log(2) / max(1, bytes))
 

@@ -1,6 +1,7 @@
 """Scores of a regression, from its outputs and the right numbers."""
 
 from dataclasses import dataclass
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 class NumberMetrics:
     """Mean squared and mean absolute error; Pearson's correlation and Spearman's (of ranks, ties at their
     mean), None where one side is constant; `r2` is 1 − squared error / variance, None where the right
-    numbers are constant."""
+    numbers are constant, or so near each other that no float64 holds it."""
 
     texts: int
     mse: float
@@ -34,14 +35,15 @@ class NumberMetrics:
 def measure_numbers(outputs: NDArray[np.float64], targets: NDArray[np.float64]) -> NumberMetrics:
     """All scores from one output a text and the right number of each."""
     errors = outputs - targets
-    spread = float(((targets - targets.mean()) ** 2).sum())
+    squares, spread = (float((part**2).sum()) for part in (errors, targets - targets.mean()))
+    ratio = squares / spread if spread else inf
     return NumberMetrics(
         texts=len(targets),
         mse=float((errors**2).mean()),
         mae=float(np.abs(errors).mean()),
         pearson=correlation(outputs, targets),
         spearman=correlation(ranks(outputs), ranks(targets)),
-        r2=1 - float((errors**2).sum()) / spread if np.ptp(targets) else None,
+        r2=1 - ratio if np.ptp(targets) and isfinite(ratio) else None,
     )
 
 
@@ -49,7 +51,7 @@ def correlation(ones: NDArray[np.float64], twos: NDArray[np.float64]) -> float |
     """Pearson's correlation; None where a side is constant."""
     if not np.ptp(ones) or not np.ptp(twos):
         return None
-    one, two = ones - ones.mean(), twos - twos.mean()
+    one, two = (side / np.abs(side).max() for side in (ones - ones.mean(), twos - twos.mean()))
     found = float((one / np.linalg.norm(one)) @ (two / np.linalg.norm(two)))
     return min(1.0, max(-1.0, found))
 

@@ -63,7 +63,7 @@ class Template:
         """The library's own template, found by letting it work on texts of one marked token."""
         first, second = CoreEncoding(), CoreEncoding()
         first.pad(1, pad_id=PROBE)
-        second.pad(1, pad_id=PROBE)
+        second.pad(1, pad_id=PROBE, pad_type_id=1)  # where nothing is put around them, as the library has it
         found = core.post_process(first, second if pair else None)
         entries = list(zip(found.ids, found.type_ids, found.sequence_ids, strict=True))
         if [text for id, _, text in entries if id == PROBE] != ([0, 1] if pair else [0]):

@@ -240,7 +240,7 @@ def _dress(file: Path, core: Core, *, kind: Kind, config: Json, rules: Json) -> 
                 f"{file}: the vocabulary lacks {roles.get(role)!r}; "
                 f"add it, or name another {role} in tokenizer_config.json"
             )
-    lost = kind.strange(rules) if rules else None
+    lost = kind.strange(rules, config) if rules else None
     stated = [Template.of(core, pair=pair) for pair in (False, True)]
     kind.dress(core, config, rules=rules)
     if (

@@ -12,7 +12,7 @@ from typing import Any
 from tokenizers import Tokenizer as Core
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from clearhead.text.facts import role_names, steps_of
+from clearhead.text.facts import model_unknown, role_names, steps_of
 
 Config = Mapping[str, Any]
 
@@ -48,7 +48,7 @@ class Kind:
     options: Config = field(default_factory=dict)
     """Options of the library's model."""
 
-    def strange(self, rules: Config) -> str | None:
+    def strange(self, rules: Config, config: Config) -> str | None:
         """The part of tokenizer.json's content `rules` that `dress` would lose, if there is one."""
         for part in ("normalizer", "pre_tokenizer"):
             for step in steps_of(rules.get(part)):
@@ -59,6 +59,8 @@ class Kind:
         for option, value in self.options.items():
             if model.get(option, value) != value:
                 return option
+        if "unk_id" in model and model_unknown(rules) != role_names(config)["unk_token"]:
+            return "unk_id"
         return next((option for option in OFF if option not in self.options and model.get(option)), None)
 
 
@@ -87,7 +89,7 @@ def _gpt2(core: Core, config: Config, *, rules: Config) -> None:
             cut = pre_tokenizers.Sequence([pre_tokenizers.Digits(step["individual_digits"]), cut])
     core.pre_tokenizer = cut
     core.decoder = decoders.ByteLevel()
-    if rules.get("post_processor") is None:
+    if "post_processor" not in rules:  # of tokenizer.json also null counts: nothing
         asked = [role if config.get(f"add_{role}") else None for role in ("bos_token", "eos_token")]
         before, after = (role and _token(core, config, role=role) for role in asked)
         frame = [[f"{token[0]}:{{0}}"] if token else [] for token in (before, after)]
@@ -197,10 +199,12 @@ SENTENCEPIECE = Kind(
     needed=("bos_token", "eos_token", "unk_token"),
     steps=frozenset({"Precompiled", "Strip", "Replace", "WhitespaceSplit", "Metaspace"}),
     dress=_sentencepiece,
+    options={"unk_id": 3},
 )
 
 CAMEMBERT = replace(
     SENTENCEPIECE,
+    options={},  # its unk_id is the place of its unk_token
     defaults={
         **SENTENCEPIECE.defaults,
         "tokenizer_class": "CamembertTokenizer",

@@ -35,7 +35,7 @@ from clearhead.text.facts import (
     template_of,
 )
 from clearhead.text.folder import read_folder
-from clearhead.text.words import LONE_SURROGATE, PART, parts
+from clearhead.text.words import PART, clean, parts
 
 
 class Tokenizer:
@@ -151,7 +151,7 @@ class Tokenizer:
         core = self._core if begins else self._following
 
         def ids(some: Iterable[str]) -> list[list[int]]:
-            found = core.encode_batch([_clean(text) for text in some], add_special_tokens=False)
+            found = core.encode_batch([clean(text) for text in some], add_special_tokens=False)
             return [self._spelled_ids(tokens.ids) for tokens in found]
 
         if self._cuts and any(len(text) > PART for text in texts):  # 150 bytes of memory a character
@@ -161,7 +161,7 @@ class Tokenizer:
     def words(self, text: str) -> list[int]:
         """For each id that `plain` gives for a text, the number of the word it is a piece of: words are what
         the tokenizer splits a text into before it looks for pieces."""
-        tokens = self._core.encode(LONE_SURROGATE.sub("\ufffd", text), add_special_tokens=False)
+        tokens = self._core.encode(clean(text), add_special_tokens=False)
         pairs = zip(tokens.ids, tokens.word_ids, strict=True)
         return [word or 0 for id, word in pairs for _ in self._spelling.get(id, (id,))]
 
@@ -199,6 +199,12 @@ class Tokenizer:
     def special_count(self, pair: bool = False) -> int:
         """How many special tokens are put around one text, or around a pair."""
         return self._templates[2 if pair else 1].special_count
+
+    @property
+    def framing_ids(self) -> frozenset[int]:
+        """The ids of all tokens that are put around a text, or around a pair."""
+        parts = (part for template in self._templates.values() for part in template.parts)
+        return frozenset(part.id for part in parts if part.text is None)
 
     @property
     def vocab_size(self) -> int:
@@ -263,9 +269,9 @@ class Tokenizer:
 
     def _contents(self, texts: list[str], core: Core) -> list[Content]:
         """Each string's own tokens, without a control id among them."""
-        clean = [_clean(text) for text in texts]
-        found = core.encode_batch(clean, add_special_tokens=False)
-        return [self._content(text, tokens) for text, tokens in zip(clean, found, strict=True)]
+        read = [clean(text) for text in texts]
+        found = core.encode_batch(read, add_special_tokens=False)
+        return [self._content(text, tokens) for text, tokens in zip(read, found, strict=True)]
 
     def _spelled_ids(self, ids: list[int]) -> list[int]:
         """Ids, control tokens that the model found among its words spelled out."""
@@ -281,11 +287,6 @@ class Tokenizer:
             offsets = [span for span, letters in zip(offsets, spelled, strict=True) for _ in letters]
             ids = [letter for letters in spelled for letter in letters]
         return Content(ids, offsets if text.isascii() else with_marks(text, offsets))
-
-
-def _clean(text: str) -> str:
-    """A text that can be written in UTF-8."""
-    return LONE_SURROGATE.sub("\ufffd", text)
 
 
 def _copied(rules: str, config: Mapping[str, Any]) -> Tokenizer:

@@ -25,12 +25,16 @@ def count_words(texts: Iterable[str], split: Callable[[str], Iterable[str]]) -> 
     words: Counter[str] = Counter()
     chunks: Counter[str] = Counter()
     for text in texts:
-        clean = LONE_SURROGATE.sub("\ufffd", text)
-        chunks.update(map(re.Match.group, CHUNK.finditer(clean)))
+        chunks.update(map(re.Match.group, CHUNK.finditer(clean(text))))
         if len(chunks) > KEPT:
             words = _split(chunks, words, split=split)
             chunks.clear()
     return sorted(_split(chunks, words, split=split).items())
+
+
+def clean(text: str) -> str:
+    """A text that can be written in UTF-8: half a character is U+FFFD."""
+    return LONE_SURROGATE.sub("\ufffd", text)
 
 
 def parts(text: str) -> Iterator[str]:

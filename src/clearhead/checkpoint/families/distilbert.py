@@ -50,6 +50,7 @@ def config(fields: Fields) -> Config:
     """Facts from DistilBERT's fields."""
     # Positions are read from the file, also where they began as sines; the other dropouts are other heads'.
     fields.skip("sinusoidal_pos_embds", "qa_dropout", "tie_weights_")
+    fields.aliases(dim="hidden_size", n_heads="num_attention_heads", n_layers="num_hidden_layers")
     return Config(
         **read_plain(fields, PLAIN),
         positions=Learned(fields.fact("positions", "max_position_embeddings")),

@@ -46,6 +46,8 @@ PLAIN = {
 def config(fields: Fields) -> Config:
     """Facts from GPT-2's fields."""
     fields.skip(*SKIPPED)
+    fields.aliases(n_embd="hidden_size", n_head="num_attention_heads", n_layer="num_hidden_layers")
+    fields.aliases(n_positions="max_position_embeddings")
     fields.require(scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False)
     plain = read_plain(fields, PLAIN)
     hidden = fields.fact("hidden", "n_inner", default=None)

@@ -15,7 +15,6 @@ from clearhead.checkpoint.translate import (
     speaks,
     write_plain,
 )
-from clearhead.errors import FolderError
 from clearhead.model.config import Config, Head, Norm
 
 LAYER, BLOCK = "layers.{i}.", "encoder.blocks.{i}."
@@ -75,11 +74,8 @@ def config(fields: Fields) -> Config:
 
 def mistral_config(fields: Fields) -> Config:
     """Facts from Mistral's fields; the window counts the token itself."""
-    window = fields("sliding_window", 4096)
-    if window is not None and (isinstance(window, bool) or not isinstance(window, int) or window < 2):
-        raise FolderError(
-            f"{fields.source}: sliding_window={window!r} must be a whole number of at least 2, or null"
-        )
+    whole_text = fields("sliding_window", 4096) is None
+    window = None if whole_text else fields.whole("sliding_window", 4096, least=2, other=", or null")
     all_blocks(fields, "full_attention" if window is None else "sliding_attention")
     return Config(
         **facts(fields, stem="Mistral", kv_heads=8),

@@ -16,6 +16,7 @@ from clearhead.checkpoint.translate import (
     published_class,
     read_fill,
 )
+from clearhead.errors import FolderError
 from clearhead.model.config import Config, Head, Learned
 
 RULES = (
@@ -31,8 +32,13 @@ RULES = (
 
 def config(fields: Fields) -> Config:
     """Facts from RoBERTa's fields: BERT's, but that the first position is the padding id + 1."""
-    rows, offset = fields("max_position_embeddings"), fields("pad_token_id", 1) + 1
     facts = bert.config(fields)
+    rows, offset = fields("max_position_embeddings"), fields.whole("pad_token_id", 1, least=0) + 1
+    if offset >= rows:
+        raise FolderError(
+            f"{fields.source}: pad_token_id={offset - 1} leaves no position of "
+            f"max_position_embeddings={rows}, which are counted from it on"
+        )
     return replace(
         facts,
         positions=Learned(rows - offset, offset),
