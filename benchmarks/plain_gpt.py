@@ -54,7 +54,10 @@ class Decoder(nn.Module):
         self.norm, self.drop = nn.LayerNorm(size.width), nn.Dropout(size.dropout)
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
-                nn.init.normal_(parameter, std=0.02)
+                adds = name.endswith(
+                    ("out.weight", "contract.weight")
+                )  # GPT-2 scales what adds to the stream
+                nn.init.normal_(parameter, std=0.02 / (2 * size.layers) ** 0.5 if adds else 0.02)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
 

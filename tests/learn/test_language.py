@@ -202,3 +202,22 @@ def test_a_classifier_does_not_go_on_as_a_language_model(texts, reviews, tmp_pat
     usual = {"layers": 4, "width": 256, "heads": 4, "vocab": 4000}
     with pytest.raises(ClearheadError, match="has no language head"):
         run_of(texts, tmp_path / "other", base=str(encoder), **usual)
+
+
+def test_new_gpt2_weights_are_as_published(texts, tmp_path):
+    """What adds to the stream is scaled by √(2 · layers), as the published code draws it; Llama's is not."""
+    for architecture, share in (("gpt2", 1 / (2 * 8) ** 0.5), ("llama", 1.0)):
+        run = run_of(texts, tmp_path / architecture, architecture=architecture, layers=8, width=64)
+        block = run.model.loaded.network.encoder.blocks[3]
+        assert float(block.attention.qkv.weight.detach().std()) == pytest.approx(0.02, rel=0.05)
+        for layer in (block.attention.output, block.feed_forward.contract):
+            assert float(layer.weight.detach().std()) == pytest.approx(0.02 * share, rel=0.05)
+
+
+def test_a_new_model_sees_enough_steps_and_a_published_one_each_text_three_times(texts, tmp_path):
+    run = run_of(texts, tmp_path / "a", epochs=None, batch_tokens=100)
+    assert run.epochs == 10 and run.resolved()["training_texts"] == 1 and run.learning_rate == 2e-3
+    assert run_of(texts, tmp_path / "b", epochs=None, batch_tokens=2).epochs < 10
+    base = str(tiny_folder(tmp_path / "base", "llama"))
+    usual = {"layers": 4, "width": 256, "heads": 4, "vocab": 4000}
+    assert run_of(texts, tmp_path / "c", base=base, epochs=None, **usual).epochs == 3

@@ -121,6 +121,7 @@ class Family:
     spellings: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     tied: tuple[str, str] = ("", "")
+    scaled: bool = False  # whether new weights of layers that add to the stream are scaled (new_transformer)
     fill: Callable[[Fields], Fill] | None = None
     twin_bias: tuple[str, str] = ("", "")
 

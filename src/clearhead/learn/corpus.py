@@ -163,7 +163,7 @@ class CorpusRun(Course):
     def evaluating(self, seconds: float) -> float:
         """Forward is a third of a step."""
         share = sum(self.validation.lengths) / sum(self.trainer.objective.lengths)
-        return seconds / self.settings.epochs * share * self.evaluations / 3
+        return seconds / self.epochs * share * self.evaluations / 3
 
     def usual_rate(self) -> float:
         """A new model learns at 1e-3; one that knows much, at a twentieth."""

@@ -69,9 +69,10 @@ class Course(ABC):
         settings = self.settings
         self.base = digest_of_base(settings)
         self.model = Model(loaded)
-        plan = Plan(**{item.name: getattr(settings, item.name) for item in fields(Plan)})
+        self.epochs = settings.epochs or self.usual_epochs()
+        values = {item.name: getattr(settings, item.name) for item in fields(Plan)} | {"epochs": self.epochs}
         learn_leanly(loaded.network, settings)
-        self.trainer = Trainer(loaded.network, objective, plan=plan)
+        self.trainer = Trainer(loaded.network, objective, plan=Plan(**values))
         self.learning_rate = self.usual_rate()
         self.trainer.prepare(
             Schedule.of(
@@ -129,25 +130,25 @@ class Course(ABC):
     def usual_rate(self) -> float:
         """The peak learning rate: as asked for, or by what is trained."""
 
+    def usual_epochs(self) -> int:
+        """How often each text is seen, where nothing is asked for."""
+        return 3
+
     # The course.
 
     def estimate(self) -> float:
         """Seconds that the rest of the run will take on this machine, evaluation included."""
-        seconds = self.trainer.estimate()
-        return seconds + self.evaluating(seconds) + self.saving()
+        return (seconds := self.trainer.estimate()) + self.evaluating(seconds) + self.saving()
 
     @property
     def evaluations(self) -> float:
         """How often the run evaluates."""
-        settings = self.settings
-        return (
-            len(self.trainer.steps) / settings.eval_steps if settings.eval_steps else float(settings.epochs)
-        )
+        every = self.settings.eval_steps
+        return len(self.trainer.steps) / every if every else float(self.epochs)
 
     def saving(self) -> float:
         """Seconds to write the weights after each epoch, at 300 MB a second."""
-        weights = sum(parameter.numel() for parameter in self.model.loaded.network.parameters())
-        return self.settings.epochs * 4 * weights / 3e8
+        return self.epochs * 4 * sum(one.numel() for one in self.model.loaded.network.parameters()) / 3e8
 
     def stop(self) -> None:
         """Stop after the step that is running, with the state saved."""
@@ -207,6 +208,7 @@ class Course(ABC):
         resolved = {
             "learning_rate": self.learning_rate,
             "steps": len(self.trainer.steps),
+            "epochs": self.epochs,
             "warmup_steps": self.trainer.schedule.warmup,
             "data": self.data(),
             "base": self.base,

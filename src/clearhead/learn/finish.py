@@ -92,7 +92,7 @@ def card_of(
         steps=len(run.trainer.steps),
         metrics={name: value for name, value in best.items() if name.startswith("eval_")},
         settings={name: shown(name, value) for name, value in chosen(settings).items() if value is not None}
-        | {"learning_rate": run.learning_rate},
+        | {"learning_rate": run.learning_rate, "epochs": run.epochs},
         command=command_of(run),
     )
 

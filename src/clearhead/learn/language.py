@@ -20,6 +20,9 @@ from clearhead.tasks.language import LanguageScores
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.train import train_tokenizer
 
+STEPS, MOST_EPOCHS = 600, 10  # of a new model, where nothing is asked for
+NARROW = 512  # a width up to which a new model is a small one
+
 
 class LanguageRun(CorpusRun):
     """Learns to say what comes next."""
@@ -106,10 +109,21 @@ class LanguageRun(CorpusRun):
             super().keep()
 
     def usual_rate(self) -> float:
-        """As of any model; an adapter learns at ten times the rate of what it stands on."""
-        if self.settings.learning_rate is None and self.settings.lora is not None:
+        """As of any model; small new ones learn at twice that, adapters at ten times that of their base."""
+        if self.settings.learning_rate is not None or (
+            self.settings.base != "new" and not self.settings.lora
+        ):
+            return super().usual_rate()
+        if self.settings.lora:
             return 5e-4
-        return super().usual_rate()
+        return 2e-3 if self.model.config.width <= NARROW else 1e-3
+
+    def usual_epochs(self) -> int:
+        """So many that a new model sees enough steps to learn in, however short the text."""
+        if self.settings.base != "new":
+            return super().usual_epochs()
+        once = sum(self.objective.lengths) / (self.settings.batch_tokens * self.settings.accumulate)
+        return max(1, min(MOST_EPOCHS, round(STEPS / once)))
 
 
 def starting_speaker(settings: Language, texts: Texts | Chats) -> Loaded:
@@ -137,7 +151,7 @@ def starting_speaker(settings: Language, texts: Texts | Chats) -> Loaded:
     source = f"--architecture {settings.architecture}"
     config = family.config(Fields(published_fields(settings, vocab=tokenizer.vocab_size), source))
     refuse_huge(sizes(config))
-    network = new_transformer(config, None, seed=settings.seed)
+    network = new_transformer(config, None, seed=settings.seed, scaled=family.scaled)
     return Loaded(network, tokenizer, (), family, None, ends=() if end is None else (end,))
 
 

@@ -98,7 +98,7 @@ class Run(Course):
         share = sizes[0] / max(1, sizes[1])
         if self.settings.freeze:
             return self.objective.body_seconds * share * self.evaluations
-        return seconds / self.settings.epochs * share * self.evaluations / 3
+        return seconds / self.epochs * share * self.evaluations / 3
 
     def usual_rate(self) -> float:
         """As asked for, or by what is trained: new or a head alone, narrow, wide."""

@@ -199,9 +199,18 @@ def initialise(module: nn.Module, config: Config, *, generator: torch.Generator)
             nn.init.zeros_(bias)
 
 
-def new_transformer(config: Config, head: Head | None, *, seed: int) -> Transformer:
-    """A model from nothing: the same seed gives the same weights, whatever was drawn before."""
-    return _drawn(lambda: Transformer(config, head), config, seed=seed).eval()
+def new_transformer(config: Config, head: Head | None, *, seed: int, scaled: bool = False) -> Transformer:
+    """A model from nothing: the same seed gives the same weights, whatever was drawn before.
+
+    `scaled`: the layers that add to the stream begin smaller by √(2 · layers), for each block adds twice
+    (Radford et al. 2019, section 2.3).
+    """
+    network = _drawn(lambda: Transformer(config, head), config, seed=seed)
+    with torch.no_grad():
+        for name, weight in network.named_parameters():
+            if scaled and name.endswith(("attention.output.weight", "feed_forward.contract.weight")):
+                weight.div_(sqrt(2 * config.layers))
+    return network.eval()
 
 
 def with_head(network: Transformer, head: Head, *, seed: int) -> Transformer:

@@ -78,7 +78,7 @@ class Encoder:
 class Masked(Opening, Encoder, Hidden, Corpus):
     """A run that trains a model to say which tokens are hidden in texts."""
 
-    epochs: int = option(5, "times each text is seen, each time with other tokens hidden")
+    epochs: int | None = option(5, "times each text is seen, each time with other tokens hidden")
 
     def __post_init__(self) -> None:
         Corpus.__post_init__(self)

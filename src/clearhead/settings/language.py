@@ -106,7 +106,9 @@ class Corpus(Learning):
     format: Format | None = option(None, "format of the files, where their names do not tell")
     errors: Errors = option("strict", ERRORS)
     learning_rate: float | None = option(
-        None, "peak learning rate; else 1e-3 for a new model, 5e-5 for one that goes on, 5e-4 for an adapter"
+        None,
+        "peak learning rate; else by what is trained: new 1e-3 (a small language model 2e-3), an adapter "
+        "5e-4, another model 5e-5",
     )
     batch_tokens: int = option(4096, "tokens in a batch; there are no padding tokens")
 
@@ -132,7 +134,10 @@ class Language(Opening, Speaker, Adapting, Corpus):
     blocks: Annotated[bool, Parameter(negative="")] = option(
         False, "cut the documents, one after another, into blocks of the whole context, across their borders"
     )
-    epochs: int = option(1, "times each text is seen")
+    epochs: int | None = option(
+        None, "times each text is seen; else 3, of a new model as many as make 600 steps, from 1 to 10"
+    )
+    batch_tokens: int = option(2048, "tokens in a batch; there are no padding tokens")
 
     def __post_init__(self) -> None:
         Corpus.__post_init__(self)

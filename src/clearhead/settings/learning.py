@@ -43,7 +43,7 @@ class Learning:
     validation: str | None = option(
         None, "file to choose the best model by; else a tenth of the data, by seed", path=True
     )
-    epochs: int = option(3, "times each text is seen")
+    epochs: int | None = option(3, "times each text is seen")
     max_steps: int | None = option(None, "stop after this many steps")
     batch_tokens: int = option(1024, "tokens in a batch; there are no padding tokens")
     accumulate: int = option(1, "batches in a step; the loss is that of one large batch")
@@ -77,13 +77,13 @@ class Learning:
 
     def __post_init__(self) -> None:
         check_values(self)
-        for name in ("epochs", "batch_tokens", "accumulate", "save_steps"):
+        for name in ("batch_tokens", "accumulate", "save_steps"):
             at_least(name, getattr(self, name), least=1)
-        if self.epochs > MOST_EPOCHS:
+        if self.epochs is not None and self.epochs > MOST_EPOCHS:
             raise SettingError(
                 f"--epochs {self.epochs} must be at most {MOST_EPOCHS:,}; see also --max-steps"
             )
-        for name in ("max_steps", "eval_steps"):
+        for name in ("epochs", "max_steps", "eval_steps"):
             if getattr(self, name) is not None:
                 at_least(name, getattr(self, name), least=1)
         for name in ("warmup", "weight_decay", "seed"):

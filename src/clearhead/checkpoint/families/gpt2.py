@@ -88,5 +88,5 @@ def fields(config: Config, head: Head | None) -> dict[str, Any]:
 FAMILY = Family(
     "gpt2", config, head, fields, RULES, new_head,
     prefix="transformer.", bare=("lm_head.",), ignored=(r"h\.\d+\.attn\.(masked_)?bias",),
-    tied=("lm_head.weight", "wte.weight"),
+    tied=("lm_head.weight", "wte.weight"), scaled=True,
 )  # fmt: skip
