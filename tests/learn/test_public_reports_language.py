@@ -15,7 +15,10 @@ from clearhead.text.tokenizer import Tokenizer
 from decoders import tiny_folder
 
 SMALL = {"layers": 1, "width": 16, "heads": 2, "context": 40, "vocab": 300, "batch_tokens": 40}
-TEMPLATE = "{% for m in messages %}{{ '[' + m['content'] + ']' if m['role'] == 'user' else m['content'] + eos_token }}{% endfor %}"
+TEMPLATE = (
+    "{% for m in messages %}{{ '[' + m['content'] + ']' if m['role'] == 'user' else m['content'] + eos_token }}"
+    "{% endfor %}"
+)
 
 
 def texts_of(path, sizes):
@@ -100,10 +103,8 @@ def test_a24_the_end_is_learned_also_where_it_is_the_padding_token(tmp_path):
     ]
     data = tmp_path / "chats.jsonl"
     data.write_text("".join(json.dumps({"messages": row}) + "\n" for row in rows))
-    made = Language(
-        base=str(folder), data=[str(data)], validation=str(data), out=str(tmp_path / "run"), fingerprint=False
-    )
-    run = LanguageRun(made)
+    made = {"base": str(folder), "data": [str(data)], "validation": str(data), "out": str(tmp_path / "run")}
+    run = LanguageRun(Language(fingerprint=False, **made))
     tokenizer = Tokenizer.read(folder)
     end = tokenizer.roles["eos_token"]
     assert tokenizer.roles["pad_token"] == end
@@ -116,9 +117,8 @@ def test_a45_a_seed_decides_a_new_adapter_whatever_was_drawn_before(tmp_path):
     data = texts_of(tmp_path / "a.jsonl", range(2, 12))
 
     def made(seed):
-        run = LanguageRun(
-            Language(base=base, data=[data], out=str(tmp_path / "run"), lora=2, seed=seed, context=40)
-        )
+        out = str(tmp_path / "run")
+        run = LanguageRun(Language(base=base, data=[data], out=out, lora=2, seed=seed))
         return {name: one for name, one in run.model.loaded.network.state_dict().items() if "downs" in name}
 
     first = made(1)
