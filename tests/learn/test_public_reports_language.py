@@ -16,8 +16,8 @@ from decoders import tiny_folder
 
 SMALL = {"layers": 1, "width": 16, "heads": 2, "context": 40, "vocab": 300, "batch_tokens": 40}
 TEMPLATE = (
-    "{% for m in messages %}{{ '[' + m['content'] + ']' if m['role'] == 'user' else m['content'] + eos_token }}"
-    "{% endfor %}"
+    "{% for m in messages %}{% if m['role'] == 'user' %}{{ '[' + m['content'] + ']' }}"
+    "{% else %}{{ m['content'] + eos_token }}{% endif %}{% endfor %}"
 )
 
 
