@@ -76,7 +76,7 @@ def test_a_run_that_replaces_another_and_fails_leaves_the_other_whole_and_says_w
     (out / "thesis.txt").write_text("years of work")
     bad = run(overwrite=True, learning_rate=0.02)
     bad.trainer.network.head.output.bias.data.fill_(float("nan"))
-    with pytest.raises(ClearheadError, match=r"not finite at step 1 .*no model yet; .* kept in .*run-before"):
+    with pytest.raises(ClearheadError, match=r"not finite at step 1, .*no model yet; .* kept in .*run-before"):
         list(bad)
     assert content(out / BEFORE) == old
     assert content(out).keys() - {f"{BEFORE}/{name}" for name in old} == {SETTINGS, "thesis.txt"}
@@ -89,7 +89,7 @@ def test_a_run_that_replaces_another_and_fails_leaves_the_other_whole_and_says_w
 
 def test_a_run_that_fails_says_which_model_is_kept(run):
     bad = run(eval_steps=1)
-    with pytest.raises(ClearheadError, match=r"not finite at step 2 .*the best model so far, of step 1"):  # noqa: PT012
+    with pytest.raises(ClearheadError, match=r"not finite at step 2, .*the best model so far, of step 1"):  # noqa: PT012
         for _ in bad:
             bad.trainer.network.head.output.bias.data.fill_(float("nan"))
     new = run(overwrite=True, eval_steps=1)

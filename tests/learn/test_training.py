@@ -300,7 +300,7 @@ def test_a_run_that_diverges_says_so_and_keeps_the_best_model(body_folder, revie
             break
     with torch.no_grad():
         run.trainer.network.head.output.weight.fill_(float("inf"))
-    with pytest.raises(ClearheadError, match=r"not finite at step 10 .*lower --learning-rate"):
+    with pytest.raises(ClearheadError, match=r"not finite at step 10, .*lower --learning-rate"):
         list(run.trainer.run())
 
 

@@ -96,7 +96,7 @@ def test_balanced_weights_are_the_published_ones():
         ({"class_weights": "good=1e39"}, "'good=1e39': the weight must be .* from 1e-09 to 1e[+]09"),
         ({"class_weights": "good=1e-46,bad=1e-46"}, "'good=1e-46': the weight must be a number above 0"),
         ({"class_weights": "good=2,good=3"}, "--class-weights names 'good' twice"),
-        ({"class_weights": ""}, "--class-weights '' names no label"),
+        ({"class_weights": ""}, "--class-weights is empty"),
         (
             {"class_weights": "good, not bad=2"},
             "'good' names no label; .*a label with a comma cannot be named",

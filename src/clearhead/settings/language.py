@@ -65,7 +65,7 @@ class Adapting:
 
     lora: int | None = option(None, "learn an adapter of this rank alone, such as 8")
     lora_alpha: float | None = option(
-        None, "adapter: what its changes are multiplied by, times the rank; else twice the rank"
+        None, "adapter: its changes are multiplied by this over the rank; else it is twice the rank"
     )
     lora_dropout: float = option(0.0, "adapter: share of its inputs that is dropped in training")
     lora_targets: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = option(
@@ -131,6 +131,10 @@ class Corpus(Learning):
 class Language(Opening, Speaker, Adapting, Corpus):
     """A run that trains a language model from texts."""
 
+    data: Annotated[list[str], Parameter(consume_multiple=True, negative="")] = required(
+        "files of texts, or folders of them: .txt, .md, .csv, .tsv or .jsonl, also .gz; or of conversations: "
+        ".jsonl whose rows hold messages"
+    )
     blocks: Annotated[bool, Parameter(negative="")] = option(
         False, "cut the documents, one after another, into blocks of the whole context, across their borders"
     )
