@@ -1,6 +1,6 @@
 """A language model from one book: `clearhead train language` against a plain PyTorch loop, three seeds.
 
-    python benchmarks/shakespeare.py --quick | --full [--seeds 0 1 2] [--text FILE] [--json FILE]
+    python benchmarks/shakespeare.py --quick | --full [--seeds 0 1 2] [--kinds characters bpe] [--text FILE] [--json FILE]
 
 The text: tiny Shakespeare (1,115,394 bytes), or any file of text; its last tenth is kept for evaluation. Both
 sides have the same tokenizer (single characters, and byte pairs with a vocabulary of 1,000, learned once from
@@ -129,6 +129,7 @@ SIDES = MEASURE | {"prepare": prepare}
 def main() -> None:
     parser = measuring.arguments(__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--kinds", nargs="+", choices=[*KINDS], default=[*KINDS], help="of tokens")
     parser.add_argument("--text", type=Path, default=SHARED, help="file of text, also .gz")
     options = measuring.options_of(parser, SIDES)
     if options.rounds:
@@ -140,7 +141,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         job = {"folder": folder, "text": str(options.text), "characters": characters, "cores": options.cores}
         measuring.ask("prepare", job)
-        for kind in KINDS:
+        for kind in options.kinds:
             found[kind] = {side: [] for side in MEASURE if not options.only or side in options.only}
             for seed in seeds:
                 for side in found[kind]:
