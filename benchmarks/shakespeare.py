@@ -1,6 +1,7 @@
 """A language model from one book: `clearhead train language` against a plain PyTorch loop, three seeds.
 
-    python benchmarks/shakespeare.py --quick | --full [--seeds 0 1 2] [--kinds characters bpe] [--text FILE] [--json FILE]
+    python benchmarks/shakespeare.py --quick | --full [--seeds 0 1 2] [--kinds characters bpe]
+                                     [--text FILE] [--json FILE]
 
 The text: tiny Shakespeare (1,115,394 bytes), or any file of text; its last tenth is kept for evaluation. Both
 sides have the same tokenizer (single characters, and byte pairs with a vocabulary of 1,000, learned once from
