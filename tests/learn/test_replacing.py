@@ -76,7 +76,7 @@ def test_a_run_that_replaces_another_and_fails_leaves_the_other_whole_and_says_w
     (out / "thesis.txt").write_text("years of work")
     bad = run(overwrite=True, learning_rate=0.02)
     bad.trainer.network.head.output.bias.data.fill_(float("nan"))
-    with pytest.raises(ClearheadError, match=r"not finite at step 1, .*no model yet; .* kept in .*run-before"):
+    with pytest.raises(ClearheadError, match=r"not finite at step 1, .*no model yet; .* in .*run-before"):
         list(bad)
     assert content(out / BEFORE) == old
     assert content(out).keys() - {f"{BEFORE}/{name}" for name in old} == {SETTINGS, "thesis.txt"}
