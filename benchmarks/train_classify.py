@@ -18,8 +18,10 @@ The full run takes 4 to 7 minutes a round for each shape on two cores, the quick
 Needs the development environment: pip install -e ".[dev]"
 """
 
+import argparse
 import csv
 import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -34,6 +36,7 @@ POOL = 50  # batches that the peer sorts together, its sampler's most; by itself
 RATE, DECAY, LONGEST_GRADIENT, WARMUP = 1e-4, 0.01, 1.0, 0.1
 SIZES = {"small": (shapes.SMALL, 2000), "base": (shapes.BASE, 96)}
 QUICK = {"small": (shapes.TINY, 192)}
+Told = Callable[..., list[dict[str, object]]]
 ORDERS = ("shuffled", "grouped by length")
 DROPOUTS = (0.1, 0.0)
 
@@ -191,22 +194,20 @@ def table(rows: list[dict[str, object]]) -> str:
     return measuring.table(header, lines)
 
 
-def main() -> None:
-    parser = measuring.arguments(__doc__)
-    parser.add_argument("--shapes", nargs="+", choices=SIZES, default=[*SIZES], help="with --full")
-    options = measuring.options_of(parser, SIDES)
-    sides = [side for side in MEASURE if not options.only or side in options.only]
+def compare(
+    options: argparse.Namespace, sizes: dict[str, tuple[Shape, int]], *, sides: Iterable[str], told: Told
+) -> None:
+    """Let the sides take turns at each size, and print and write what they took; `told` makes the rows."""
+    chosen = [side for side in sides if not options.only or side in options.only]
     rounds = options.rounds or (1 if options.quick else 3)
     measured = {}
-    for name, (shape, texts) in (QUICK if options.quick else SIZES).items():
-        if not options.quick and name not in options.shapes:
-            continue
+    for name, (shape, texts) in sizes.items():
         with tempfile.TemporaryDirectory() as folder:
             job = {"folder": folder, "shape": asdict(shape), "texts": texts, "cores": options.cores}
             job["sgemm"] = 1024 if options.quick else 2048
             measuring.ask("prepare", job)
-            found = measuring.take_turns(sides, job, rounds=rounds)
-        rows = rows_of(found, texts=texts, shape=shape)
+            found = measuring.take_turns(chosen, job, rounds=rounds)
+        rows = told(found, texts=texts, shape=shape)
         tokens = sum(shapes.skewed_lengths(texts))
         measured[name] = {"shape": asdict(shape), "texts": texts, "tokens": tokens, "rows": rows}
         print(
@@ -215,6 +216,14 @@ def main() -> None:
         print("over clearhead's with the same dropout\n")
         print(table(rows) + "\n")
     measuring.report(measuring.facts(options.cores), measured, file=options.json)
+
+
+def main() -> None:
+    parser = measuring.arguments(__doc__)
+    parser.add_argument("--shapes", nargs="+", choices=SIZES, default=[*SIZES], help="with --full")
+    options = measuring.options_of(parser, SIDES)
+    sizes = QUICK if options.quick else {name: SIZES[name] for name in options.shapes}
+    compare(options, sizes, sides=MEASURE, told=rows_of)
 
 
 if __name__ == "__main__":

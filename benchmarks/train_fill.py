@@ -20,8 +20,6 @@ Needs the development environment: pip install -e ".[dev]"
 """
 
 import json
-import tempfile
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -39,8 +37,8 @@ from train_classify import (
     SIZE,
     WARMUP,
     budget_for,
+    compare,
     result,
-    table,
 )
 
 SHARE = 0.15  # of the tokens that are hidden
@@ -171,24 +169,7 @@ def rows_of(found: dict[str, list[Result]], *, texts: int, shape: Shape) -> list
 
 def main() -> None:
     options = measuring.options_of(measuring.arguments(__doc__), SIDES)
-    sides = [side for side in MEASURE if not options.only or side in options.only]
-    rounds = options.rounds or (1 if options.quick else 3)
-    measured = {}
-    for name, (shape, texts) in (QUICK if options.quick else SIZES).items():
-        with tempfile.TemporaryDirectory() as folder:
-            job = {"folder": folder, "shape": asdict(shape), "texts": texts, "cores": options.cores}
-            job["sgemm"] = 1024 if options.quick else 2048
-            measuring.ask("prepare", job)
-            found = measuring.take_turns(sides, job, rounds=rounds)
-        rows = rows_of(found, texts=texts, shape=shape)
-        tokens = sum(shapes.skewed_lengths(texts))
-        measured[name] = {"shape": asdict(shape), "texts": texts, "tokens": tokens, "rows": rows}
-        print(
-            f"\n{name}: {texts} texts, {tokens:,} tokens, {shape}; rounds: {rounds}; ratio: the side's time"
-        )
-        print("over clearhead's with the same dropout\n")
-        print(table(rows) + "\n")
-    measuring.report(measuring.facts(options.cores), measured, file=options.json)
+    compare(options, QUICK if options.quick else SIZES, sides=MEASURE, told=rows_of)
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ def test_the_sides_of_the_masked_benchmark_take_the_same_steps(tmp_path):
     found = {side: [measure(job)] for side, measure in here.items()}
     assert {one["steps"] for (one,) in found.values()} == {2}
     assert all(one["loss"] == pytest.approx(np.log(TINY.vocab), abs=0.2) for (one,) in found.values())
-    assert train_fill.table(train_fill.rows_of(found, texts=40, shape=TINY)).count("\n") == 4
+    assert train_classify.table(train_fill.rows_of(found, texts=40, shape=TINY)).count("\n") == 4
 
 
 def test_a_neighbour_that_changes_a_bit_is_seen(job):

@@ -120,3 +120,23 @@ def test_a_table_in_a_terminal_shows_each_mask(folder, capsys, monkeypatch):
     show.results(list(zip(rows, filled, strict=True)), as_json=False)
     seen = capsys.readouterr().out
     assert "%" in seen and "answer" in seen and "; " in seen
+
+
+def test_numbers_that_are_not_finite_are_said_of_the_text(folder, tmp_path, capsys):
+    """One word whose vector overflows: the text that holds it is named, in Python, in files, in scores."""
+    model = ch.load(folder)
+    word = model.tokenizer.vocabulary()["soup"]
+    with torch.no_grad():
+        model.loaded.network.embedding.tokens.weight[word] = 3e38
+    with pytest.raises(ClearheadError, match="not finite"):
+        model.fill(["a good [MASK]", "the soup was [MASK]"])
+    (tmp_path / "texts.txt").write_text("the soup was good and the soup was cold\n" * 4)
+    with pytest.raises(ClearheadError, match="not finite"):
+        ch.evaluate(model, tmp_path / "texts.txt")
+
+
+def test_bytes_that_are_no_text_can_be_replaced_in_evaluation(folder, tmp_path, capsys):
+    (tmp_path / "texts.txt").write_bytes(b"the soup was \xff good and cold\n" * 4)
+    with pytest.raises(ClearheadError, match="--errors replace"):
+        ch.evaluate(ch.load(folder), tmp_path / "texts.txt")
+    assert ch.evaluate(ch.load(folder), tmp_path / "texts.txt", errors="ignore").metrics.masked

@@ -1,6 +1,7 @@
 """Conversations: the loss is that of the answers alone, and a model learns to give them and to end."""
 
 import json
+import os
 
 import pytest
 import torch
@@ -129,3 +130,18 @@ def test_conversations_need_a_model_with_a_template(base, tmp_path):
     (tmp_path / "a.txt").write_text("a text. " * 20)
     with pytest.raises(ClearheadError, match="--data holds conversations and --validation texts"):
         run_of(base, data, tmp_path / "run", validation=str(tmp_path / "a.txt"))
+
+
+def test_a_pipe_is_read_once(tmp_path):
+    """Looking for conversations must not drink the rows of a pipe."""
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as file:
+        file.writelines(
+            json.dumps({"text": f"the soup number {number} was good. "}) + "\n" for number in range(40)
+        )
+    small = {"layers": 1, "width": 16, "heads": 2, "context": 12, "vocab": 300}
+    try:
+        made = Language(data=[f"/dev/fd/{reading}"], format="jsonl", out=str(tmp_path / "run"), **small)
+        assert len(LanguageRun(made).texts) == 36
+    finally:
+        os.close(reading)

@@ -56,7 +56,7 @@ ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Answer
 SCORE, FILL = Scoring(), Filling()
 LABELLED = ("abstain_below", "pair_column", "label_column")
 MASKING = ("candidates", *(item.name for item in fields(Filling)))
-SHARED = ("documents", "context")  # of all models that learn from texts alone
+SHARED = ("documents", "context", "errors")  # of all models that learn from texts alone
 
 
 def train_classify(settings: Settings) -> int:

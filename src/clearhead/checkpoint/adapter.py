@@ -5,7 +5,6 @@ A base is never changed: a model with adapters shares its base's tensors, so tha
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -26,7 +25,6 @@ class Adapted:
     dropout: float
     targets: tuple[str, ...]
     base: str
-    source: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ def read_adapter(
             f"{fields.source}: peft_type {fields('peft_type', None)!r} is not supported, only LORA"
         )
     rank, alpha = number(fields, "r"), number(fields, "lora_alpha")
-    ranks, alphas = fields("rank_pattern", None) or {}, fields("alpha_pattern", None) or {}
+    ranks, alphas = patterns(fields, "rank_pattern"), patterns(fields, "alpha_pattern")
     root = sqrt if fields("use_rslora", False) else float
     for name, value in fields.values.items():
         if name not in fields.seen | MADE and value not in UNSET:  # it may change what is computed
@@ -112,7 +112,8 @@ def read_adapter(
     if not path.is_file() and (folder / PICKLE).is_file() and loading.allow_bin:
         path = folder / PICKLE
     if not path.is_file():
-        raise FolderError(f"{folder} has no {WEIGHTS}; fetch or save the adapter again")
+        pickled = f", only {PICKLE}, which is read with --allow-bin" if (folder / PICKLE).is_file() else ""
+        raise FolderError(f"{folder} has no {WEIGHTS}{pickled}; fetch or save the adapter again")
     pairs: dict[str, dict[str, Tensor]] = {}
     for name, tensor in read_file(path).items():
         match = NAME.fullmatch(name.removeprefix(ROOT))
@@ -139,23 +140,39 @@ def read_adapter(
         scale = matching(alphas, layer, otherwise=alpha) / root(own)
         found.append((place.layer, Change(place.rows, pair["A"], up, scale)))
     targets = tuple(sorted({layer.rpartition(".")[2] for layer in pairs}))
-    return found, Adapted(int(rank), alpha, 0.0, targets, str(loaded.folder), folder)
+    return found, Adapted(int(rank), alpha, 0.0, targets, str(loaded.folder))
 
 
 def number(fields: Fields, name: str) -> Any:
     """A number above 0."""
-    value = fields(name)
+    return above_0(fields(name), f"{fields.source}: {name}")
+
+
+def above_0(value: Any, what: str) -> Any:
+    """A number above 0; FolderError, beginning with `what`, for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 2**31:
-        raise FolderError(f"{fields.source}: {name}={value!r} must be a number above 0")
+        raise FolderError(f"{what}={value!r} must be a number above 0")
     return value
 
 
-def matching(patterns: Mapping[str, Any], layer: str, *, otherwise: Any) -> Any:
-    """What a table of patterns says of a layer: the first whose pattern is the end of its name."""
-    for pattern, value in patterns.items():
-        if re.fullmatch(rf"(.*\.)?({pattern})", layer):
-            return value
-    return otherwise
+def patterns(fields: Fields, name: str) -> dict[re.Pattern[str], Any]:
+    """A table of patterns for the ends of layers' names, each with a number above 0."""
+    table = fields(name, None) or {}
+    if not isinstance(table, dict):
+        raise FolderError(f"{fields.source}: {name}={table!r} is no table of patterns and numbers")
+    found = {}
+    for pattern, value in table.items():
+        try:
+            ending = re.compile(rf"(.*\.)?({pattern})")
+        except re.error as error:
+            raise FolderError(f"{fields.source}: {name}: {pattern!r} is no pattern ({error})") from error
+        found[ending] = above_0(value, f"{fields.source}: {name}: {pattern}")
+    return found
+
+
+def matching(table: Mapping[re.Pattern[str], Any], layer: str, *, otherwise: Any) -> Any:
+    """What a table of patterns says of a layer: the first that its name ends in."""
+    return next((value for ending, value in table.items() if ending.fullmatch(layer)), otherwise)
 
 
 def write_adapter(folder: Path, loaded: Loaded) -> None:

@@ -1,5 +1,6 @@
 """Files of conversations: JSON lines whose `messages` are a list of what was said, and by whom."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +30,7 @@ class Conversation:
 def are_conversations(paths: Sequence[str], *, format: str | None = None, errors: str = "strict") -> bool:
     """Whether files hold conversations: the first row of the first one decides."""
     first = files_of(paths)[0]
-    if first == "-" or form_of(first, format) != "jsonl":  # standard input can be read only once
+    if not os.path.isfile(first) or form_of(first, format) != "jsonl":  # a pipe can be read only once
         return False
     return isinstance(next(records(first, format=format, errors=errors)).values.get(COLUMN), list)
 

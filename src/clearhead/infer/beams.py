@@ -38,8 +38,7 @@ def beam_search(
     Raises `SettingError` for a model without a language head or more beams than tokens, `DataError` for a
     prompt that is empty or fills the positions.
     """
-    network = model.loaded.network
-    speaker(model)
+    network = speaker(model)
     if settings.beams > network.config.vocab:
         raise SettingError(f"--beams {settings.beams} is more than the vocabulary of {network.config.vocab}")
     refuse_foreign(network, [settings])

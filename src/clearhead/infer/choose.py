@@ -32,14 +32,13 @@ def choose(model: Model, prompt: Sequence[int], *, options: Sequence[str]) -> li
     The prompt is computed once; each answer's ids are those of its own string, so begin it with the space
     that would stand there. Raises `SettingError` for no or empty options, or one that is there twice.
     """
-    speaker(model)
+    network = speaker(model)
     check_texts(options)
     if len(set(options)) < len(options) or not options:
         raise SettingError("give at least one answer to choose from, and none twice")
     pieces = model.tokenizer.plain(options)
     if not all(pieces):
         raise SettingError("an answer to choose from is empty")
-    network = model.loaded.network
     longest = max(map(len, pieces))
     check_prompts([prompt], network)
     check_prompts([[*prompt, *[0] * (longest - 1)]], network)

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from clearhead.data.documents import documents
 from clearhead.data.rows import Row
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.model import Model
-from clearhead.infer.perplexity import context_of
+from clearhead.infer.perplexity import context_of, texts_of
 from clearhead.settings import Asking, Filling, Scoring
 from clearhead.tasks.fill import Filled, FillScores, Gaps, Hiding
 
@@ -54,8 +53,7 @@ def evaluate_fill(
     if scoring.stride is not None:
         raise SettingError(f"--stride is for language models, and {model.name} fills masks; leave it out")
     context = context_of(model, scoring)
-    whole = scoring.documents == "file"
-    texts = list(documents([str(data)], whole=whole, text_column=asking.text_column, format=asking.format))
+    texts = texts_of(data, asking=asking, scoring=scoring)
     hiding = Hiding(model.tokenizer, filling, seed=filling.mask_seed, source=model.name)
     gaps = Gaps(texts, model.tokenizer, hiding=hiding, context=context)
     if not gaps.spans:

@@ -23,7 +23,7 @@ from clearhead.model.kernels import Context
 from clearhead.model.layout import round_up
 from clearhead.model.transformer import own_modes
 from clearhead.settings import Answering, Asking, Loading, Long, Reading, a_path, made
-from clearhead.tasks.fill import Filled, most_likely, rows_at_once
+from clearhead.tasks.fill import Candidate, Filled, most_likely, rows_at_once
 from clearhead.tasks.task import Answer, Task, held_back, task_of
 from clearhead.text.encoding import Text
 from clearhead.text.masks import mask_of, with_masks
@@ -165,13 +165,14 @@ class Model:
             asked = [[at for at, id in enumerate(encodings[member].ids) if id == mask] for member in members]
             lying = zip(asked, batch.layout.slices, strict=True)
             places = torch.tensor([rows.start + at for own, rows in lying for at in own])
+            owners = [names[member] for member, own in zip(members, asked, strict=True) for _ in own]
             rows = torch.nn.functional.pad(stream[places], (0, 0, 0, round_up(len(places)) - len(places)))
-            parts = rows.split(rows_at_once(self.config.vocab))
-            likely = (
-                one
-                for part in parts
-                for one in most_likely(network.fill_logits(part), tokenizer, count=candidates)
-            )
+            best: list[tuple[Candidate, ...]] = []
+            for part in rows.split(rows_at_once(self.config.vocab)):
+                logits = network.fill_logits(part)[: len(owners) - len(best)]
+                finite(logits, owners[len(best) :].__getitem__)
+                best += most_likely(logits, tokenizer, count=candidates)
+            likely = iter(best)
             for member, own in zip(members, asked, strict=True):
                 masks = tuple(next(likely) for _ in own)
                 found[member] = Filled(masks, len(encodings[member].ids))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from clearhead.data.documents import documents
 from clearhead.errors import DataError, SettingError
@@ -31,6 +32,16 @@ def context_of(model: Model, scoring: Scoring) -> int:
     return context
 
 
+def texts_of(data: str | Path, *, asking: Asking, scoring: Scoring) -> list[str]:
+    """The documents of a file of texts, or of a folder of such files."""
+    how: dict[str, Any] = {
+        "text_column": asking.text_column,
+        "format": asking.format,
+        "errors": scoring.errors,
+    }
+    return list(documents([str(data)], whole=scoring.documents == "file", **how))
+
+
 def evaluate_language(
     model: Model, data: str | Path, *, asking: Asking, scoring: Scoring
 ) -> LanguageEvaluation:
@@ -42,9 +53,7 @@ def evaluate_language(
     context = context_of(model, scoring)
     if scoring.stride is not None and scoring.stride > context:
         raise SettingError(f"--stride {scoring.stride} is more than the {context} tokens of the context")
-    whole = scoring.documents == "file"
-    how = {"text_column": asking.text_column, "format": asking.format}
-    texts = list(documents([str(data)], whole=whole, errors=scoring.errors, **how))
+    texts = texts_of(data, asking=asking, scoring=scoring)
     pieces = Pieces.of(ids_of(model.tokenizer, texts), context=context, stride=scoring.stride)
     if not pieces.spans:
         raise DataError(f"{data} holds no text that a token of could be told from those before; give another")

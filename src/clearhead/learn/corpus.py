@@ -10,6 +10,7 @@ from clearhead.checkpoint.folder import Loaded
 from clearhead.data.conversations import Conversation, are_conversations, conversations
 from clearhead.data.documents import documents
 from clearhead.errors import DataError, SettingError
+from clearhead.infer.model import Model
 from clearhead.learn.course import Course
 from clearhead.settings import Corpus
 from clearhead.tasks.pieces import Pieces, ids_of
@@ -129,6 +130,7 @@ class CorpusRun(Course):
     settings: Corpus
     metric = "loss"
     validation: Any  # what is scored, as the objective is
+    context: int  # most tokens of a piece
 
     def read(self, *, chats: bool = False) -> None:
         """Read what is learned from and what is chosen by.
@@ -151,6 +153,21 @@ class CorpusRun(Course):
             raise DataError(f"{', '.join(empty)}: there is no text to learn from; give files that hold some")
         self.texts, self.chosen_by, self.noun = texts, aside, texts.noun
         self.digest = hashlib.sha256(f"{texts.digest()} {aside.digest()}".encode()).hexdigest()
+
+    def context_of(self, loaded: Loaded, *, asked: int, usual: int) -> int:
+        """Most tokens of a piece; SettingError where more than the usual are asked for, and the model takes
+        less."""
+        base = self.settings.base
+        limit = Model(loaded).limit or asked
+        if limit < asked != usual:
+            raise SettingError(f"--context {asked} is more than {base} takes: {limit} tokens")
+        return min(asked, limit)
+
+    def made(self) -> str:
+        """How large the model is, and how far it sees."""
+        weights = sum(parameter.numel() for parameter in self.trainer.network.parameters())
+        vocab = self.model.config.vocab
+        return f"{weights:,} parameters, a vocabulary of {vocab:,}, {self.context:,} tokens at a time"
 
     def data(self) -> str:
         """SHA-256 of all documents."""

@@ -9,7 +9,6 @@ from clearhead.checkpoint.folder import Loaded, read_folder
 from clearhead.checkpoint.sizes import sizes
 from clearhead.checkpoint.translate import Fields
 from clearhead.errors import DataError, SettingError
-from clearhead.infer.model import Model
 from clearhead.learn.corpus import CorpusRun, Texts
 from clearhead.learn.finish import write_fill_card
 from clearhead.learn.start import refuse_huge
@@ -36,12 +35,7 @@ class FillRun(CorpusRun):
         assert isinstance(self.texts, Texts)
         assert isinstance(self.chosen_by, Texts)
         loaded, self.notes = starting_filler(settings, self.texts.texts)
-        limit = Model(loaded).limit or settings.context
-        if limit < settings.context != Encoder.context:
-            raise SettingError(
-                f"--context {settings.context} is more than {settings.base} takes: {limit} tokens"
-            )
-        self.context = min(settings.context, limit)
+        self.context = self.context_of(loaded, asked=settings.context, usual=Encoder.context)
         if (around := loaded.tokenizer.special_count()) >= self.context:
             raise SettingError(
                 f"--context {self.context} has no room for a token beside the {around} special ones; "
@@ -69,12 +63,6 @@ class FillRun(CorpusRun):
             "context": self.context,
             "vocab": self.model.config.vocab,
         }
-
-    def made(self) -> str:
-        """How large it is, and how far it sees."""
-        weights = sum(parameter.numel() for parameter in self.trainer.network.parameters())
-        vocab = self.model.config.vocab
-        return f"{weights:,} parameters, a vocabulary of {vocab:,}, {self.context:,} tokens at a time"
 
     def evaluation(self) -> FillScores:
         """How well it knows the hidden tokens of the texts that were kept aside."""

@@ -42,25 +42,22 @@ def write_run_card(run: "Run") -> bool:
 def write_language_card(run: "LanguageRun") -> bool:
     """Write the card of a language model; False as above."""
     name = run.out.resolve().name
-    use = (
-        f"clearhead {run.ask.format(argument(name))}",
-        f'print("".join(piece for _, piece in ch.generate(ch.load({name!r}), ["…"])))',
-    )
-    return write_texts_card(run, ("A language model", "text-generation", use))
+    said = f'print("".join(piece for _, piece in ch.generate(ch.load({name!r}), ["…"])))'
+    return write_texts_card(run, "A language model", task="text-generation", python=said)
 
 
 def write_fill_card(run: "FillRun") -> bool:
     """Write the card of a model that fills masks; False as above."""
     name = run.out.resolve().name
-    use = (
-        f'clearhead predict {argument(name)} --text "… [MASK] …"',
-        f'print(ch.load({name!r}).fill(["… [MASK] …"]))',
-    )
-    return write_texts_card(run, ("A model that says what stands behind a mask", "fill-mask", use))
+    said = f'print(ch.load({name!r}).fill(["… [MASK] …"]))'
+    kind = "A model that says what stands behind a mask"
+    return write_texts_card(run, kind, task="fill-mask", python=said)
 
 
-def write_texts_card(run: "LanguageRun | FillRun", said: tuple[str, str, tuple[str, str]]) -> bool:
+def write_texts_card(run: "LanguageRun | FillRun", kind: str, *, task: str, python: str) -> bool:
     """The card of a model that learned from texts without labels."""
+    use = f"clearhead {run.ask.format(argument(run.out.resolve().name))}", python
+    said = kind, task, use
     counts = len(run.texts), len(run.chosen_by)
     kept = "the last tenth of each text of {}" if run.few else "a tenth of {}, chosen by seed"
     return write_card(run.out, card_of(run, said, counts=counts, kept=kept))

@@ -10,7 +10,6 @@ from clearhead.checkpoint.folder import Loaded, read_folder
 from clearhead.checkpoint.sizes import sizes
 from clearhead.checkpoint.translate import Fields
 from clearhead.errors import DataError, SettingError
-from clearhead.infer.model import Model
 from clearhead.learn.corpus import Chats, CorpusRun, Texts
 from clearhead.learn.finish import write_language_card
 from clearhead.learn.start import refuse_huge
@@ -45,12 +44,7 @@ class LanguageRun(CorpusRun):
                 base=settings.base,
             )
             loaded = new_adapter(loaded, facts, seed=settings.seed)
-        limit = Model(loaded).limit or settings.context
-        if limit < settings.context != Speaker.context:
-            raise SettingError(
-                f"--context {settings.context} is more than {settings.base} takes: {limit} tokens"
-            )
-        self.context = min(settings.context, limit)
+        self.context = self.context_of(loaded, asked=settings.context, usual=Speaker.context)
         self.objective, self.validation = (
             group.pieces(loaded, context=self.context, blocks=settings.blocks) for group in (texts, chosen_by)
         )
@@ -82,14 +76,13 @@ class LanguageRun(CorpusRun):
         }
 
     def made(self) -> str:
-        """How large it is, and how far it sees."""
-        parameters = [*self.trainer.network.parameters()]
-        weights = sum(parameter.numel() for parameter in parameters)
-        vocab = self.model.config.vocab
-        if self.settings.lora is not None:
-            learned = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
-            return f"an adapter of {learned:,} parameters on {weights - learned:,} that stay as they are"
-        return f"{weights:,} parameters, a vocabulary of {vocab:,}, {self.context:,} tokens at a time"
+        """How large it is, and how far it sees; of an adapter, what learns."""
+        if self.settings.lora is None:
+            return super().made()
+        sizes = [(one.numel(), one.requires_grad) for one in self.trainer.network.parameters()]
+        learned = sum(size for size, learns in sizes if learns)
+        stays = sum(size for size, _ in sizes) - learned
+        return f"an adapter of {learned:,} parameters on {stays:,} that stay as they are"
 
     def evaluation(self) -> LanguageScores:
         """How well it knows the texts that were kept aside."""

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from math import exp
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from clearhead.model.layout import pack, round_up, within_budget
 from clearhead.model.linear import Dropout, linear
 from clearhead.model.transformer import Transformer, own_modes
 from clearhead.settings import Hidden
-from clearhead.tasks.language import CHUNK, IGNORED, next_token_loss
+from clearhead.tasks.language import CHUNK, IGNORED, mean_of, next_token_loss
 from clearhead.text.masks import mask_of
 from clearhead.text.tokenizer import Tokenizer
 
@@ -189,9 +188,8 @@ class Gaps:
                 nats += float(losses.double().sum())
                 right += int((logits.argmax(-1) == sought).sum())
             masked += int((targets != IGNORED).sum())
-        loss = nats / max(1, masked)
-        tokens = sum(self.lengths)
-        return FillScores(texts, tokens, masked, loss, exp(min(loss, 700)), right / max(1, masked))
+        loss, perplexity = mean_of(nats, masked)
+        return FillScores(texts, sum(self.lengths), masked, loss, perplexity, right / max(1, masked))
 
 
 def rows_at_once(vocab: int) -> int:

@@ -30,12 +30,8 @@ class LanguageScores:
     @classmethod
     def of(cls, nats: float, *, texts: int, tokens: int, bytes: int) -> "LanguageScores":
         """From the sum of the loss over all tokens; NotFinite where it is none."""
-        if not isfinite(nats):
-            raise NotFinite(
-                f"the model computes numbers that are not finite: the loss of these texts is {nats}"
-            )
-        loss = nats / max(1, tokens)
-        return cls(texts, tokens, bytes, loss, exp(min(loss, 700)), nats / log(2) / max(1, bytes))
+        loss, perplexity = mean_of(nats, tokens)
+        return cls(texts, tokens, bytes, loss, perplexity, nats / log(2) / max(1, bytes))
 
     def summary(self) -> dict[str, Any]:
         """The scores for metrics.jsonl."""
@@ -43,6 +39,14 @@ class LanguageScores:
 
 
 COUNTS = ("texts", "tokens", "bytes")
+
+
+def mean_of(nats: float, tokens: int) -> tuple[float, float]:
+    """The mean loss of tokens, and the perplexity that it is; NotFinite where their sum is no number."""
+    if not isfinite(nats):
+        raise NotFinite(f"the model computes numbers that are not finite: the loss of these texts is {nats}")
+    loss = nats / max(1, tokens)
+    return loss, exp(min(loss, 700))
 
 
 class NextToken(torch.autograd.Function):
