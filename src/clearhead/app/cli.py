@@ -10,7 +10,7 @@ from typing import Any, get_args
 from cyclopts import App, CycloptsError, Parameter, convert
 
 from clearhead import __version__
-from clearhead.app import filling, merging, speaking, verbs
+from clearhead.app import filling, merging, speaking, tokenizing, verbs
 from clearhead.data.wording import visible
 from clearhead.errors import ClearheadError, Interrupted, SettingError, refused_by_system
 
@@ -56,8 +56,9 @@ train.command(verbs.train_classify, name=["classify", "text-classification"])
 train.command(verbs.train_language, name=["language", "text-generation"])
 train.command(filling.train_fill, name=["fill", "fill-mask"])
 app.command(train)
-tokenizer = App(name="tokenizer", help="Learn a vocabulary from files of texts.")
-tokenizer.command(verbs.tokenizer_train, name="train")
+tokenizer = App(name="tokenizer", help="Learn a vocabulary from files of texts, or encode texts with one.")
+tokenizer.command(tokenizing.tokenizer_train, name="train")
+tokenizer.command(tokenizing.tokenizer_encode, name="encode")
 app.command(tokenizer)
 VERBS: tuple[Callable[..., int], ...] = (
     verbs.evaluate, verbs.predict, speaking.generate, speaking.chat, verbs.verify, merging.merge, verbs.get,

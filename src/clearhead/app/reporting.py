@@ -15,6 +15,7 @@ from clearhead.infer.generate import tokens
 from clearhead.infer.model import Model
 from clearhead.learn.corpus import Chats, Texts
 from clearhead.learn.course import Course
+from clearhead.learn.encoded import Encoded
 from clearhead.learn.fill import FillRun
 from clearhead.learn.language import LanguageRun
 from clearhead.learn.place import REPORT, read_log
@@ -235,7 +236,7 @@ def report_of_texts(
     return path
 
 
-def samples(model: Model, aside: Texts | Chats) -> list[Sample]:
+def samples(model: Model, aside: Texts | Chats | Encoded) -> list[Sample]:
     """How the model goes on with the beginnings of a few texts, or answers a few questions."""
     opened = aside.openings(model.loaded, most=SAMPLES)
     longest = max(len(ids) for _, ids in opened)

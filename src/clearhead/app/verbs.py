@@ -21,7 +21,6 @@ from clearhead.settings import (
     Opening,
     Scoring,
     Training,
-    Vocabulary,
     Writing,
     a_path,
     at_home,
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 Settings = Annotated[Training, Parameter(name="*")]
 Languages = Annotated[Language, Parameter(name="*")]
-Words = Annotated[Vocabulary, Parameter(name="*")]
 Ask = Annotated[Asking, Parameter(name="*")]
 Json = Annotated[bool, Parameter(negative="", help="print JSON also on a terminal")]
 File = Annotated[
@@ -80,15 +78,6 @@ def train_language(settings: Languages) -> int:
     run = LanguageRun(settings)
     watch.training(run)
     watch.trained(run, report_of_language(run))
-    return 0
-
-
-def tokenizer_train(settings: Words, *, json: Json = False) -> int:
-    """Learn a vocabulary from files of texts; the same texts give the same files."""
-    from clearhead.app import show
-    from clearhead.learn.vocabulary import learn_vocabulary
-
-    show.pairs(asdict(learn_vocabulary(settings)), as_json=json)
     return 0
 
 

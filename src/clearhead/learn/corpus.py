@@ -7,12 +7,8 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from clearhead.checkpoint.folder import Loaded
-from clearhead.data.conversations import Conversation, are_conversations, conversations
-from clearhead.data.documents import documents
+from clearhead.data.conversations import Conversation
 from clearhead.errors import DataError, SettingError
-from clearhead.infer.model import Model
-from clearhead.learn.course import Course
-from clearhead.settings import Corpus
 from clearhead.tasks.pieces import Pieces, ids_of
 from clearhead.text.chat import Lesson, conversation, lessons
 
@@ -25,6 +21,7 @@ class Texts:
     """Documents of plain text."""
 
     noun, opened = "text", "Beginnings of texts kept aside (bold), and how it goes on, at temperature 0.8."
+    ask = 'generate {} "…"'
 
     def __init__(self, texts: Sequence[str]):
         self.texts, self.bytes = list(texts), sum(len(text.encode()) for text in texts)
@@ -66,6 +63,7 @@ class Chats:
     """Conversations, in the words of the model's own template."""
 
     noun, opened = "conversation", "Questions of conversations kept aside (bold), and its answers, greedy."
+    ask = "chat {}"
 
     def __init__(self, chats: Sequence[Conversation]):
         self.chats, self.bytes, self.notes = list(chats), 0, list[str]()
@@ -113,80 +111,6 @@ class Chats:
             asked = chat.messages[:place]
             found.append((str(asked[-1]["content"]), conversation(loaded.tokenizer, asked)))
         return found
-
-
-def read_corpus(paths: Sequence[str], settings: Corpus, *, chats: bool) -> Texts | Chats:
-    """The documents of files or, with `chats`, the conversations, where the first row holds one."""
-    how: dict[str, Any] = {"format": settings.format, "errors": settings.errors}
-    if chats and settings.text_column is None and are_conversations(paths, **how):
-        return Chats(list(conversations(paths, **how)))
-    whole = settings.documents == "file"
-    return Texts(list(documents(paths, whole=whole, text_column=settings.text_column, **how)))
-
-
-class CorpusRun(Course):
-    """A course that learns from texts alone, or from conversations."""
-
-    settings: Corpus
-    metric = "loss"
-    validation: Any  # what is scored, as the objective is
-    context: int  # most tokens of a piece
-
-    def read(self, *, chats: bool = False) -> None:
-        """Read what is learned from and what is chosen by.
-
-        Raises `DataError` where one of them holds nothing, `SettingError` where they are of two kinds.
-        """
-        settings = self.settings
-        texts = read_corpus(settings.data, settings, chats=chats)
-        self.few = isinstance(texts, Texts) and len(texts) < TENTH
-        if settings.validation:
-            aside = read_corpus([settings.validation], settings, chats=chats)
-            if type(aside) is not type(texts):
-                raise SettingError(
-                    f"--data holds {texts.noun}s and --validation {aside.noun}s; give two of a kind"
-                )
-        else:
-            texts, aside = texts.parts(settings.seed)
-        if not len(texts) or not len(aside):
-            empty = settings.data if not len(texts) else [settings.validation or "the tenth kept aside"]
-            raise DataError(f"{', '.join(empty)}: there is no text to learn from; give files that hold some")
-        self.texts, self.chosen_by, self.noun = texts, aside, texts.noun
-        self.digest = hashlib.sha256(f"{texts.digest()} {aside.digest()}".encode()).hexdigest()
-
-    def context_of(self, loaded: Loaded, *, asked: int, usual: int) -> int:
-        """Most tokens of a piece; SettingError where more than the usual are asked for, and the model takes
-        less."""
-        base = self.settings.base
-        limit = Model(loaded).limit or asked
-        if limit < asked != usual:
-            raise SettingError(f"--context {asked} is more than {base} takes: {limit} tokens")
-        return min(asked, limit)
-
-    def made(self) -> str:
-        """How large the model is, and how far it sees."""
-        weights = sum(parameter.numel() for parameter in self.trainer.network.parameters())
-        vocab = self.model.config.vocab
-        return f"{weights:,} parameters, a vocabulary of {vocab:,}, {self.context:,} tokens at a time"
-
-    def data(self) -> str:
-        """SHA-256 of all documents."""
-        return self.digest
-
-    def value_of(self, metrics: Any) -> float:
-        """The lower the loss, the better."""
-        return -float(metrics.loss)
-
-    def evaluating(self, seconds: float) -> float:
-        """Forward is a third of a step."""
-        share = sum(self.validation.lengths) / sum(self.trainer.objective.lengths)
-        return seconds / self.epochs * share * self.evaluations / 3
-
-    def usual_rate(self) -> float:
-        """A new model learns at 1e-3; one that knows much, at a twentieth."""
-        if self.settings.learning_rate is not None:
-            return self.settings.learning_rate
-        return 1e-3 if self.settings.base == "new" else 5e-5
 
 
 def lessons_of(chat: Conversation, loaded: Loaded) -> list[Lesson]:

@@ -9,7 +9,8 @@ from clearhead.checkpoint.folder import Loaded, read_folder
 from clearhead.checkpoint.sizes import sizes
 from clearhead.checkpoint.translate import Fields
 from clearhead.errors import DataError, SettingError
-from clearhead.learn.corpus import CorpusRun, Texts
+from clearhead.learn.corpus import Texts
+from clearhead.learn.corpus_run import CorpusRun
 from clearhead.learn.finish import write_fill_card
 from clearhead.learn.start import refuse_huge
 from clearhead.model.config import Fill

@@ -10,7 +10,9 @@ from clearhead.checkpoint.folder import Loaded, read_folder
 from clearhead.checkpoint.sizes import sizes
 from clearhead.checkpoint.translate import Fields
 from clearhead.errors import DataError, SettingError
-from clearhead.learn.corpus import Chats, CorpusRun, Texts
+from clearhead.learn.corpus import Chats, Texts
+from clearhead.learn.corpus_run import CorpusRun
+from clearhead.learn.encoded import Encoded, open_end
 from clearhead.learn.finish import write_language_card
 from clearhead.learn.start import refuse_huge
 from clearhead.model.transformer import new_transformer, own_modes
@@ -32,7 +34,7 @@ class LanguageRun(CorpusRun):
     @own_modes(learning=True)
     def __init__(self, settings: Language):
         super().__init__(settings)
-        self.read(chats=True)
+        self.read(speaking=True)
         texts, chosen_by = self.texts, self.chosen_by
         loaded = starting_speaker(settings, texts)
         if settings.lora is not None:
@@ -50,11 +52,11 @@ class LanguageRun(CorpusRun):
         )
         if not self.objective.spans or not self.validation.spans:
             raise DataError(
-                f"the {texts.noun}s are too short: there is no token that follows another"
-                if isinstance(texts, Texts)
-                else f"no answer lies within the first {self.context} tokens; give a larger --context"
+                f"no answer lies within the first {self.context} tokens; give a larger --context"
+                if isinstance(texts, Chats)
+                else "the texts are too short: there is no token that follows another"
             )
-        self.ask = 'generate {} "…"' if isinstance(texts, Texts) else "chat {}"
+        self.ask = texts.ask
         self.notes = [*texts.notes, *chosen_by.notes]
         learned = loaded.tokenizer.vocab_size
         if settings.base == "new" and not settings.tokenizer and learned < settings.vocab != Speaker.vocab:
@@ -119,7 +121,7 @@ class LanguageRun(CorpusRun):
         return max(1, min(MOST_EPOCHS, round(STEPS / once)))
 
 
-def starting_speaker(settings: Language, texts: Texts | Chats) -> Loaded:
+def starting_speaker(settings: Language, texts: Texts | Chats | Encoded) -> Loaded:
     """The model before its first step."""
     if settings.base != "new":
         loaded = read_folder(locate(settings.base), settings)
@@ -130,16 +132,18 @@ def starting_speaker(settings: Language, texts: Texts | Chats) -> Loaded:
         return loaded
     if isinstance(texts, Chats):
         raise SettingError("conversations are learned by a model with a chat template: give --from one")
-    if settings.tokenizer is None:
-        tokenizer = train_tokenizer(texts.texts, vocab=settings.vocab, kind=settings.pieces, closed=False)
-    else:
+    if settings.tokenizer is not None:
         tokenizer = Tokenizer.read(locate(settings.tokenizer))
-    end = tokenizer.roles.get("eos_token")
-    if end is not None and tokenizer.encode(["a"])[0].ids[-1] == end:
-        raise SettingError(
-            f"--tokenizer {settings.tokenizer} ends texts with {tokenizer.name(end)!r}, so no prompt could "
-            "be gone on with; learn one that does not: clearhead tokenizer train --no-closed"
-        )
+    elif isinstance(texts, Encoded):
+        tokenizer = texts.tokenizer
+        for name in ("vocab", "pieces"):
+            if getattr(settings, name) != getattr(Speaker, name):
+                raise SettingError(
+                    f"--{name} is of a new tokenizer, and {texts.folder} has one: leave it out"
+                )
+    else:
+        tokenizer = train_tokenizer(texts.texts, vocab=settings.vocab, kind=settings.pieces, closed=False)
+    end = open_end(tokenizer, settings.tokenizer or "")
     family = FAMILIES[settings.architecture]
     source = f"--architecture {settings.architecture}"
     config = family.config(Fields(published_fields(settings, vocab=tokenizer.vocab_size), source))

@@ -128,12 +128,42 @@ class Corpus(Learning):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Encode:
+    """Texts as ids in a folder, encoded once and learned from by many runs."""
+
+    data: Annotated[list[str], Parameter(consume_multiple=True, negative="")] = required(
+        "files of texts, or folders of them: .txt, .md, .csv, .tsv or .jsonl, also .gz", path=True
+    )
+    tokenizer: str = required("folder or name of the model or tokenizer that encodes them", path=True)
+    out: str = required("folder to make, which train language takes as --data", path=True)
+    documents: Documents = option(
+        "file", "what a document is in a file of plain text: the whole file, or each line"
+    )
+    text_column: str | None = option(None, "column of the texts; else text, sentence or review")
+    format: Format | None = option(None, "format of the files, where their names do not tell")
+    errors: Errors = option("strict", ERRORS)
+    resume: Annotated[bool, Parameter(negative="")] = option(
+        False, "go on where it was stopped: the same command plus --resume"
+    )
+    overwrite: Annotated[bool, Parameter(negative="")] = option(
+        False, "replace a corpus that is in the folder"
+    )
+
+    def __post_init__(self) -> None:
+        check_values(self)
+        if not self.data:
+            raise SettingError("--data names no file; give at least one")
+        if self.resume and self.overwrite:
+            raise SettingError("--resume goes on, --overwrite replaces what is there; give one of them")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Language(Opening, Speaker, Adapting, Corpus):
     """A run that trains a language model from texts."""
 
     data: Annotated[list[str], Parameter(consume_multiple=True, negative="")] = required(
         "files of texts, or folders of them: .txt, .md, .csv, .tsv or .jsonl, also .gz; or of conversations: "
-        ".jsonl whose rows hold messages"
+        ".jsonl whose rows hold messages; or a folder of ids from clearhead tokenizer encode"
     )
     blocks: Annotated[bool, Parameter(negative="")] = option(
         False, "cut the documents, one after another, into blocks of the whole context, across their borders"

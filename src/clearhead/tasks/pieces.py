@@ -41,17 +41,31 @@ class Pieces:
         blocks: bool = False,
         stride: int | None = None,
     ) -> "Pieces":
-        """Cut documents into pieces of at most `context` tokens, never across a border; with `blocks` all of
-        them together, whatever the borders. Each token counts once; with a `stride` below the context, pieces
-        overlap, so that a token is read after at least context − stride others."""
+        """Pieces of documents, as `cut`."""
         ids = array("i")  # 4 bytes an id, also of a text of 100 MB
-        ends = []
+        ends = [0]
         for document in documents:
             ids.extend(document)
             ends.append(len(ids))
-        borders = [0, len(ids)] if blocks else [0, *ends]
+        whole = torch.frombuffer(ids, dtype=torch.int32) if ids else torch.zeros(0, dtype=torch.int32)
+        return cls.cut(whole, pairwise(ends), context=context, blocks=blocks, stride=stride)
+
+    @classmethod
+    def cut(
+        cls,
+        ids: Ids,
+        documents: Iterable[tuple[int, int]],
+        *,
+        context: int,
+        blocks: bool = False,
+        stride: int | None = None,
+    ) -> "Pieces":
+        """Cut documents, which begin and end at these places, into pieces of at most `context` tokens, never
+        across a border; with `blocks` those that follow each other together, whatever their borders. Each
+        token counts once; with a `stride` below the context, pieces overlap, so that a token is read after at
+        least context − stride others."""
         spans, first = [], []
-        for begin, stop in pairwise(borders):
+        for begin, stop in joined(documents) if blocks else documents:
             known = begin
             for start in range(begin, stop - 1, stride or context):
                 end = min(start + context, stop - 1)
@@ -59,8 +73,7 @@ class Pieces:
                     spans.append((start, end))
                     first.append(known)
                 known = max(known, end)
-        whole = torch.frombuffer(ids, dtype=torch.int32) if ids else torch.zeros(0, dtype=torch.int32)
-        return cls(whole, spans, first)
+        return cls(ids, spans, first)
 
     @classmethod
     def of_lessons(cls, lessons: Sequence[Lesson], *, context: int) -> "Pieces":
@@ -119,6 +132,17 @@ class Pieces:
         """How well a model knows these documents: so many, of so many bytes of text."""
         nats = self.nats(network, budget=budget)
         return LanguageScores.of(nats, texts=texts, tokens=self.counted, bytes=bytes)
+
+
+def joined(documents: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Documents that follow each other as one."""
+    start = end = 0
+    for begin, stop in documents:
+        if begin != end:
+            yield start, end
+            start = begin
+        end = stop
+    yield start, end
 
 
 def ids_of(tokenizer: Tokenizer, texts: Iterable[str]) -> Iterator[list[int]]:

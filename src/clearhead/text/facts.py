@@ -7,7 +7,7 @@ tokenizer_config.json.
 from collections.abc import Mapping
 from typing import Any
 
-from tokenizers import decoders, pre_tokenizers
+from tokenizers import AddedToken, decoders, pre_tokenizers
 
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 GROUPS = ("additional_special_tokens", "extra_special_tokens", "added_tokens_decoder")
@@ -24,6 +24,12 @@ def role_names(config: Mapping[str, Any]) -> dict[str, str]:
 def as_published(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration to write: a token that is an object says so, or the published code refuses it."""
     return {name: _typed(value) if name in (*ROLES, *GROUPS[:2]) else value for name, value in config.items()}
+
+
+def as_special(token: AddedToken) -> AddedToken:
+    """The same token, as one that is no text."""
+    token.special = True
+    return token
 
 
 def _typed(token: Any) -> Any:

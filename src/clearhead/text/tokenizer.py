@@ -7,7 +7,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from tokenizers import AddedToken
 from tokenizers import Encoding as CoreEncoding
 from tokenizers import Tokenizer as Core
 
@@ -24,6 +23,7 @@ from clearhead.text.encoding import (
 )
 from clearhead.text.facts import (
     as_published,
+    as_special,
     control_names,
     cuts_at_spaces,
     is_lossless,
@@ -60,7 +60,7 @@ class Tokenizer:
         controls = control_names(rules, self._config)
         for token in core.get_added_tokens_decoder().values():
             if token.content in controls and not token.special:
-                core.add_special_tokens([_as_special(token)])
+                core.add_special_tokens([as_special(token)])
         core.encode_special_tokens = True  # the library's name for: special tokens in a text are text
 
         self._vocabulary = dict(sorted(core.get_vocab().items(), key=lambda item: item[1]))
@@ -249,6 +249,10 @@ class Tokenizer:
             return None
         return int(stated)
 
+    def same(self, other: "Tokenizer") -> bool:
+        """Whether both give every text the same ids, and the same roles to them."""
+        return self._core.to_str() == other._core.to_str() and self._roles == other._roles
+
     def __reduce__(self) -> tuple[Any, ...]:
         # The library's own copy forgets that special tokens in a text are text.
         return _copied, (self._core.to_str(), self._config)
@@ -291,8 +295,3 @@ class Tokenizer:
 
 def _copied(rules: str, config: Mapping[str, Any]) -> Tokenizer:
     return Tokenizer(Core.from_str(rules), config)
-
-
-def _as_special(token: AddedToken) -> AddedToken:
-    token.special = True
-    return token
