@@ -16,7 +16,7 @@ from clearhead.data.documents import documents
 from clearhead.errors import DataError, FolderError, SettingError, refused_by_system
 from clearhead.learn.encoded import DOCUMENT, DOCUMENTS, FACTS, FORMAT, ID, IDS, Facts, digest_of, open_end
 from clearhead.settings import Encode
-from clearhead.tasks.pieces import ids_of
+from clearhead.tasks.pieces import ids_of, up_to
 from clearhead.text.tokenizer import Tokenizer
 
 CHUNK = 2**24  # characters between two times of settling on the disk
@@ -70,7 +70,7 @@ class Encoder:
             add_to(digest, text)
         if digest.hexdigest() != self.facts.texts:
             raise SettingError("--resume: the texts have changed since it began; start again: --overwrite")
-        some = list(chunk_of(texts))
+        some = list(up_to(CHUNK, texts))
         if not some and not self.facts.documents:
             files = ", ".join(self.settings.data)
             raise DataError(f"{files}: there is no text to encode; give files that hold some")
@@ -85,7 +85,7 @@ class Encoder:
             else:
                 self.note(replace(self.facts, ids=digest_of(self.out)))
             yield Progress(self.facts, self.facts.bytes - before, perf_counter() - start)
-            some = list(chunk_of(texts))
+            some = list(up_to(CHUNK, texts))
 
     def reading(self) -> dict[str, Any]:
         """How the files are read."""
@@ -143,14 +143,6 @@ def add_to(digest: Any, text: str) -> int:
     raw = text.encode()
     digest.update(f"{len(raw)} ".encode() + raw)
     return len(raw)
-
-
-def chunk_of(texts: Iterator[str]) -> Iterator[str]:
-    """Texts of a chunk, at least one if there is one."""
-    size = 0
-    while size < CHUNK and (text := next(texts, None)) is not None:
-        size += len(text)
-        yield text
 
 
 def check_folder(settings: Encode) -> None:

@@ -87,12 +87,12 @@ def laid_out() -> Iterator[None]:
 
 
 def prepack(weights: Iterable[Tensor]) -> None:
-    """Keep a second copy of float32 matrices, laid out for products with a few rows, where all of them take
-    less than a quarter of the memory. Whether they are there changes no bit."""
-    ready = [one for one in weights if one.dtype == torch.float32 and one.is_cpu and not one.is_inference()]
+    """Keep a second copy of matrices, laid out for products with a few rows, where all of them take less than
+    a quarter of the memory. Whether they are there changes no bit."""
+    ready = [one for one in weights if one.dtype in QUICK and one.is_cpu and not one.is_inference()]
     if not ONEDNN or not hasattr(os, "sysconf") or not hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
         return
-    if SHARE * 4 * sum(map(Tensor.numel, ready)) > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
+    if SHARE * sum(one.nbytes for one in ready) > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
         return
     for weight in ready:
         if weight not in PACKED or PACKED[weight][0] != weight._version:
@@ -116,9 +116,11 @@ def forget_changed(weights: Iterable[Tensor]) -> bool:
 
 
 def bits(weight: Tensor) -> int:
-    """The sum of a float32 tensor's bits: any change of it is seen, but for one that only moves numbers."""
+    """The sum of a tensor's bits: any change of it is seen, but for one that only moves numbers."""
     flat = weight.detach().contiguous().view(-1)
-    return int(flat.view(torch.int32 if flat.numel() % 2 else torch.int64).sum())
+    if flat.nbytes % 8 == 0:
+        return int(flat.view(torch.int64).sum())
+    return int(flat.view(torch.int32 if flat.itemsize == 4 else torch.int16).sum())
 
 
 def onednn(

@@ -18,6 +18,7 @@ from clearhead.tasks.language import IGNORED, LanguageScores, next_token_loss
 from clearhead.text.chat import Lesson
 from clearhead.text.tokenizer import Tokenizer
 
+AT_ONCE = 2**20  # characters that are encoded together
 Ids = Int[Tensor, " tokens"]
 
 
@@ -148,6 +149,17 @@ def joined(documents: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 def ids_of(tokenizer: Tokenizer, texts: Iterable[str]) -> Iterator[list[int]]:
     """The ids of each document, with the tokens that begin and end one."""
     begin, end = (tokenizer.roles.get(role) for role in ("bos_token", "eos_token"))
-    for text in texts:
-        (ids,) = tokenizer.plain([text])
-        yield [*([] if begin is None else [begin]), *ids, *([] if end is None else [end])]
+    before, after = ([] if id is None else [id] for id in (begin, end))
+    texts, read = iter(texts), 0
+    while some := list(up_to(AT_ONCE, texts)):
+        read += sum(map(len, some))
+        encode = tokenizer.bulk if read > AT_ONCE else tokenizer.plain  # a little is not worth its beginning
+        for ids in encode(some):
+            yield [*before, *ids, *after]
+
+
+def up_to(size: int, texts: Iterator[str]) -> Iterator[str]:
+    """The next texts, until they have so many characters."""
+    while size > 0 and (text := next(texts, None)) is not None:
+        size -= len(text)
+        yield text

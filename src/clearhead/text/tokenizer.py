@@ -1,7 +1,7 @@
 """`Tokenizer`: text → ids with offsets and back, from every thread alike; text is never a control token."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -11,6 +11,7 @@ from tokenizers import Encoding as CoreEncoding
 from tokenizers import Tokenizer as Core
 
 from clearhead.errors import DataError, FolderError
+from clearhead.text.bulk import bulk_of
 from clearhead.text.encoding import (
     Content,
     Encoding,
@@ -144,19 +145,22 @@ class Tokenizer:
         return self._core.decode([id for id in ids if id not in self._control_ids])
 
     def plain(self, texts: Sequence[str], *, begins: bool = True) -> list[list[int]]:
-        """The ids of each string by itself, with nothing around it.
-
-        Without `begins` each follows something else, and gets nothing that stands only before a text.
-        """
+        """The ids of each string by itself, with nothing around it. Without `begins` each follows something
+        else, and gets nothing that stands only before a text."""
         core = self._core if begins else self._following
 
         def ids(some: Iterable[str]) -> list[list[int]]:
-            found = core.encode_batch([clean(text) for text in some], add_special_tokens=False)
+            found = core.encode_batch_fast([clean(text) for text in some], add_special_tokens=False)
             return [self._spelled_ids(tokens.ids) for tokens in found]
 
         if self._cuts and any(len(text) > PART for text in texts):  # 150 bytes of memory a character
             return [[id for part in parts(text) for id in ids([part])[0]] for text in texts]
         return ids(texts)
+
+    @cached_property
+    def bulk(self) -> Callable[[Sequence[str]], list[list[int]]]:
+        """`plain`, in a tenth of the time or less where another library is installed that gives its ids."""
+        return bulk_of(self._core, self.plain, spelled=self._spelled_ids)
 
     def words(self, text: str) -> list[int]:
         """For each id that `plain` gives for a text, the number of the word it is a piece of: words are what
@@ -181,10 +185,8 @@ class Tokenizer:
         return name
 
     def swallows(self, id: int) -> tuple[bool, bool]:
-        """Whether a control token takes away the white space to its left, and to its right.
-
-        Raises `FolderError` for one that is only there between words, which no conversation is held to.
-        """
+        """Whether a control token takes away the white space to its left, and to its right. Raises
+        `FolderError` for one that is only there between words, which no conversation is held to."""
         token = self._core.get_added_tokens_decoder().get(id)
         if token is None:
             return False, False
@@ -193,7 +195,7 @@ class Tokenizer:
         return token.lstrip, token.rstrip
 
     def vocabulary(self) -> dict[str, int]:
-        """Token → id, in the order of ids; a copy."""
+        """Token → id, in their order; a copy."""
         return dict(self._vocabulary)
 
     def special_count(self, pair: bool = False) -> int:
