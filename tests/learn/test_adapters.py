@@ -232,3 +232,79 @@ def test_options_that_make_no_adapter_are_refused(texts, tmp_path, changes, said
     base = tiny_folder(tmp_path / "base", "llama")
     with pytest.raises(ClearheadError, match=said):
         run_of(changes.pop("base", base), texts, tmp_path / "run", **changes)
+
+
+def published_adapter(tmp_path, **changes):
+    """An adapter that the published code made, with random factors, and the logits it gives with it."""
+    base = tiny_folder(tmp_path / "base", "llama")
+    published = AutoModelForCausalLM.from_pretrained(base).eval()
+    usual = {"r": 4, "lora_alpha": 12, "target_modules": ["q_proj", "v_proj"], "task_type": "CAUSAL_LM"}
+    adapted = get_peft_model(published, LoraConfig(**(usual | changes)))
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if "lora_" in name:
+                parameter.add_(torch.randn_like(parameter) * 0.2)
+    adapted.eval().save_pretrained(tmp_path / "adapter")
+    return tmp_path / "adapter", theirs(adapted)
+
+
+@pytest.mark.parametrize("began", ["pissa", "pissa_niter_4", "olora"])
+def test_factors_that_were_taken_out_of_the_base_are_refused(tmp_path, began):
+    folder, _ = published_adapter(tmp_path, init_lora_weights=began)
+    with pytest.raises(ClearheadError, match=f"init_lora_weights='{began}' changes the base too"):
+        ch.load(folder)
+
+
+@pytest.mark.parametrize("began", [True, False, "gaussian", "orthogonal"])
+def test_factors_that_left_the_base_alone_are_read(tmp_path, began):
+    folder, right = published_adapter(tmp_path, init_lora_weights=began)
+    assert near(ours(ch.load(folder)), right)
+
+
+@pytest.mark.parametrize("name", ["model.layers.0.self_attn.q_proj", "^model.layers.0.self_attn.q_proj"])
+def test_a_pattern_may_be_the_whole_published_name(tmp_path, name):
+    folder, right = published_adapter(tmp_path, alpha_pattern={name: 64}, rank_pattern={name: 2})
+    assert near(ours(ch.load(folder)), right)
+
+
+def test_layers_can_be_named_as_they_are_published(texts, tmp_path):
+    base = tiny_folder(tmp_path / "base", "llama")
+    name = "model.layers.0.self_attn.q_proj"
+    run = run_of(base, texts, tmp_path / "run", lora_targets=[name, "v_proj"], dropout=0.0)
+    finish(run)
+    said = json.loads((tmp_path / "run" / "adapter_config.json").read_text())
+    assert said["target_modules"] == [name, "v_proj"]
+    published = AutoModelForCausalLM.from_pretrained(base).eval()
+    adapted = PeftModel.from_pretrained(published, tmp_path / "run").eval()
+    assert near(ours(ch.load(tmp_path / "run")), theirs(adapted))
+
+
+def test_of_several_adapters_each_must_be_for_this_base(texts, tmp_path):
+    base, other = (tiny_folder(tmp_path / name, "llama") for name in ("base", "other"))
+    weights = load_file(other / "model.safetensors")
+    save_file({name: tensor + 0.1 for name, tensor in weights.items()}, other / "model.safetensors")
+    for name, of in (("mine", base), ("foreign", other)):
+        finish(run_of(of, texts, tmp_path / name))
+    for asked in (["foreign"], ["mine", "foreign"], ["foreign", "mine"]):
+        with pytest.raises(ClearheadError, match="is .*base the base that it was made for"):
+            ch.load(base, adapter=[tmp_path / name for name in asked])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda tensors: {}, "has no tensors for"),
+        (lambda tensors: dict([*tensors.items()][2:]), "has no tensors for"),
+        (lambda tensors: tensors | {"layers.0.self_attn.q_proj.lora_A.weight": torch.ones(4, 8)}, "two of"),
+        (lambda tensors: {name: one.double() * 1e300 for name, one in tensors.items()}, "not finite"),
+        (lambda tensors: {name: one.long() for name, one in tensors.items()}, "no kind of float"),
+    ],
+)  # fmt: skip
+def test_odd_files_of_adapters_are_refused_by_name(tmp_path, change, said):
+    folder, _ = published_adapter(tmp_path)
+    path = folder / "adapter_model.safetensors"
+    tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
+    save_file({name: tensor.clone() for name, tensor in change(tensors).items()}, path)
+    with pytest.raises(ClearheadError, match=said):
+        ch.load(folder)

@@ -221,3 +221,55 @@ def test_a_new_model_sees_enough_steps_and_a_published_one_each_text_three_times
     base = str(tiny_folder(tmp_path / "base", "llama"))
     usual = {"layers": 4, "width": 256, "heads": 4, "vocab": 4000}
     assert run_of(texts, tmp_path / "c", base=base, epochs=None, **usual).epochs == 3
+
+
+@pytest.mark.parametrize("pieces", ["bpe", "characters"])
+def test_a_report_is_written_where_texts_fill_the_models_positions(tmp_path, pieces):
+    """What the model writes for it needs room."""
+    from clearhead.app.reporting import report_of_language
+
+    path = tmp_path / "texts.txt"
+    path.write_text(
+        "".join(f"line {n}: the soup was good and the bread was cold again.\n" for n in range(30))
+    )
+    for context in (2, 3, 8, 32):
+        run = run_of(path, tmp_path / f"run-{context}", context=context, pieces=pieces, documents="line")
+        finish(run)
+        assert report_of_language(run).is_file()
+
+
+def test_a_changed_tokenizer_stops_going_on(texts, tmp_path):
+    def tokenizer(words):
+        train_tokenizer(words, vocab=268, closed=False).write(tmp_path / "tokenizer")
+
+    tokenizer(["the soup was good"] * 9)
+    changes = {"tokenizer": str(tmp_path / "tokenizer"), "vocab": Language.vocab, "save_steps": 1}
+    for progress in run_of(texts, tmp_path / "run", **changes):
+        if progress.step.number == 2:
+            break
+    run_of(texts, tmp_path / "run", resume=True, **changes)
+    tokenizer(["lines and lines of it"] * 9)
+    with pytest.raises(
+        ClearheadError, match="the tokenizer of --tokenizer .* has changed since the run began"
+    ):
+        run_of(texts, tmp_path / "run", resume=True, **changes)
+
+
+@pytest.mark.parametrize("name", ["chat_template.jinja", "generation_config.json"])
+def test_a_changed_template_or_end_stops_going_on(texts, tmp_path, name):
+    base = tiny_folder(tmp_path / "base", "llama")
+    changes = {"base": str(base), "layers": 4, "width": 256, "heads": 4, "vocab": 4000, "save_steps": 1}
+    for progress in run_of(texts, tmp_path / "run", **changes):
+        if progress.step.number == 2:
+            break
+    (base / name).write_text('{"eos_token_id": 5}')
+    with pytest.raises(ClearheadError, match="the model of --from .* has changed since the run began"):
+        run_of(texts, tmp_path / "run", resume=True, **changes)
+
+
+def test_folders_that_would_read_or_replace_each_other_are_refused(texts, tmp_path):
+    with pytest.raises(ClearheadError, match="lies in --data .*, all of whose files are read"):
+        run_of(texts.parent, texts.parent / "run")
+    finish(run_of(texts, tmp_path / "run"))
+    with pytest.raises(ClearheadError, match="--tokenizer .* lies in --out"):
+        run_of(texts, tmp_path / "run", tokenizer=str(tmp_path / "run"), overwrite=True, vocab=Language.vocab)

@@ -238,12 +238,22 @@ def report_of_texts(
 
 def samples(model: Model, aside: Texts | Chats | Encoded) -> list[Sample]:
     """How the model goes on with the beginnings of a few texts, or answers a few questions."""
+    limit = model.limit or 1024
+    room = max(1, limit // 2)  # for an answer, at least
     opened = aside.openings(model.loaded, most=SAMPLES)
-    longest = max(len(ids) for _, ids in opened)
-    most = min(200, max(1, (model.limit or 1024) - longest))
+    if isinstance(aside, Chats):  # of a question nothing can be left out
+        opened = [(said, ids) for said, ids in opened if len(ids) <= limit - room]
+    else:
+        cut = [(said, ids[: limit - room]) for said, ids in opened]
+        opened = [
+            (said if len(ids) < limit - room else model.tokenizer.decode(ids), ids) for said, ids in cut
+        ]
+    if not opened:
+        return []
+    most = min(200, limit - max(len(ids) for _, ids in opened))
     ways = Generating(max_new_tokens=most, temperature=0.0 if isinstance(aside, Chats) else 0.8)
     written = [""] * len(opened)
-    for token in tokens(model, [ids[-(model.limit or len(ids)) :] for _, ids in opened], settings=ways):
+    for token in tokens(model, [ids for _, ids in opened], settings=ways):
         written[token.text] += token.piece
     return [Sample(prompt=prompt, text=text) for (prompt, _), text in zip(opened, written, strict=True)]
 

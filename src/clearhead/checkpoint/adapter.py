@@ -3,7 +3,7 @@
 A base is never changed: a model with adapters shares its base's tensors, so that many can stand on one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -95,20 +95,32 @@ def merged(loaded: Loaded) -> Loaded:
     return replace(loaded, network=sharing(loaded.network, **changed), adapters=())
 
 
+def targets_of(names: Collection[str], loaded: Loaded) -> tuple[str, ...]:
+    """How layers are named as targets: by the end of their name, where all that end so are among them."""
+    by_end: dict[str, list[str]] = {}
+    for name in places(loaded):
+        by_end.setdefault(name.rpartition(".")[2], []).append(name)
+    found: list[str] = []
+    for end, all_of_them in by_end.items():
+        chosen = [f"{loaded.family.prefix}{name}" for name in all_of_them if name in names]
+        found += [end] if len(chosen) == len(all_of_them) else chosen
+    return tuple(sorted(found))
+
+
 def new_adapter(loaded: Loaded, facts: Adapted, *, seed: int) -> Loaded:
     """A model with an adapter that changes nothing yet; everything but the adapter stays as it is.
 
     Of each change, down is drawn as the published code draws it (uniform, up to inputs^-0.5), up is 0.
     """
-    known = places(loaded)
+    known, prefix = places(loaded), loaded.family.prefix
     endings = sorted({name.rpartition(".")[2] for name in known})
     chosen = {
         name: place
         for name, place in known.items()
-        if not facts.targets or any(f".{name}".endswith(f".{target}") for target in facts.targets)
+        if not facts.targets or any(f".{prefix}{name}".endswith(f".{target}") for target in facts.targets)
     }
     for target in facts.targets:
-        if not any(f".{name}".endswith(f".{target}") for name in known):
+        if not any(f".{prefix}{name}".endswith(f".{target}") for name in known):
             raise SettingError(
                 f"--lora-targets {target}: there is no such layer; there are {', '.join(endings)}"
             )
@@ -119,8 +131,7 @@ def new_adapter(loaded: Loaded, facts: Adapted, *, seed: int) -> Loaded:
         down.uniform_(-(place.inputs**-0.5), place.inputs**-0.5, generator=generator)
         change = Change(place.rows, down, torch.zeros(place.outputs, facts.rank), facts.alpha / facts.rank)
         changes.setdefault(place.layer, []).append(change)
-    targets = tuple(sorted({name.rpartition(".")[2] for name in chosen}))
-    made = put_on(loaded, changes, facts=[replace(facts, targets=targets)])
+    made = put_on(loaded, changes, facts=[replace(facts, targets=targets_of(chosen, loaded))])
     for name, parameter in made.network.named_parameters():
         parameter.requires_grad_(".adapter." in name)
     return made

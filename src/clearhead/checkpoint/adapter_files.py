@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from clearhead.checkpoint import fingerprint
-from clearhead.checkpoint.adapter import Adapted, Place, places, put_on
+from clearhead.checkpoint.adapter import Adapted, Place, places, put_on, targets_of
 from clearhead.checkpoint.catalog import CATALOG, locate, published_name
 from clearhead.checkpoint.files import moved_together, read_json, write_json, write_tensors
 from clearhead.checkpoint.fingerprint import FINGERPRINT
@@ -26,15 +26,18 @@ WEIGHTS, PICKLE = "adapter_model.safetensors", "adapter_model.bin"
 MEANT = {ADAPTER: "its facts", WEIGHTS: "its weights"}
 ROOT = "base_model.model."
 NAME = re.compile(r"(.+)\.lora_([AB])\.weight")
-# What says how one was made, or which layers have one, which its tensors say too.
+# What says how one was made, or which layers have one.
 MADE = frozenset(
     """
     auto_mapping base_model_name_or_path corda_config ensure_weight_tying eva_config exclude_modules
-    fan_in_fan_out inference_mode init_lora_weights layers_pattern layers_to_transform loftq_config
+    fan_in_fan_out inference_mode layers_pattern layers_to_transform loftq_config
     lora_dropout lora_ga_config megatron_core peft_version qalora_group_size revision runtime_config
     target_modules task_type
     """.split()
 )
+# Beginnings of the factors that leave the base as it is; the others (PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA)
+# take something out of it, and would have to again when they are read.
+PLAIN_BEGINNINGS = (True, False, None, "gaussian", "orthogonal", "eva")
 UNSET: tuple[Any, ...] = (None, False, "none", [], {})
 
 
@@ -78,20 +81,23 @@ def with_adapters(loaded: Loaded, sources: Sequence[Path], *, loading: Loading) 
     changes: dict[str, list[Change]] = {}
     facts, known = [], places(loaded)
     for source in sources:
+        path = source / FINGERPRINT
         fields = Fields(read_json(source / ADAPTER), str(source / ADAPTER))
         said = fingerprint.read(source, fields.values, meant=MEANT) if loading.fingerprint else None
         found, adapted = read_adapter(source, fields, known=known, loaded=loaded, loading=loading)
+        own: dict[str, list[Change]] = {}
         for layer, change in found:
+            own.setdefault(layer, []).append(change)
             changes.setdefault(layer, []).append(change)
         facts.append(adapted)
-    made = put_on(loaded, changes, facts=facts)
-    if len(sources) == 1 and said:
-        path = sources[0] / FINGERPRINT
+        if not said:
+            continue
+        alone = put_on(loaded, own, facts=[adapted])  # in company it would answer something else
         try:
-            fingerprint.check(said, made.network, tokenizer=made.tokenizer, labels=made.labels, path=path)
+            fingerprint.check(said, alone.network, tokenizer=alone.tokenizer, labels=alone.labels, path=path)
         except FolderError as error:
             raise FolderError(f"{error}; is {loaded.folder} the base that it was made for?") from error
-    return made
+    return put_on(loaded, changes, facts=facts)
 
 
 def read_adapter(
@@ -105,6 +111,11 @@ def read_adapter(
     rank, alpha = number(fields, "r"), number(fields, "lora_alpha")
     ranks, alphas = patterns(fields, "rank_pattern"), patterns(fields, "alpha_pattern")
     root = sqrt if fields("use_rslora", False) else float
+    if (began := fields("init_lora_weights", None)) not in PLAIN_BEGINNINGS:
+        raise FolderError(
+            f"{fields.source}: init_lora_weights={began!r} changes the base too, which is not supported; "
+            "save it as a plain one (save_pretrained with path_initial_model_for_weight_conversion)"
+        )
     for name, value in fields.values.items():
         if name not in fields.seen | MADE and value not in UNSET:  # it may change what is computed
             raise FolderError(f"{fields.source}: {name}={value!r} is not supported")
@@ -122,13 +133,23 @@ def read_adapter(
             raise FolderError(
                 f"{path}: {name} is for no linear layer of a block of {loaded.folder}; is that its base?"
             )
-        if not tensor.is_floating_point() or not tensor.isfinite().all():
+        if not tensor.is_floating_point():
+            raise FolderError(f"{path}: {name} is {tensor.dtype}, no kind of float; save the adapter again")
+        tensor = tensor.to(torch.float32)
+        if not tensor.isfinite().all():
             raise FolderError(f"{path}: {name} holds numbers that are not finite; save the adapter again")
-        pairs.setdefault(layer, {})[match[2]] = tensor.to(torch.float32)
+        if match[2] in pairs.setdefault(layer, {}):
+            raise FolderError(f"{path}: there are two of {layer}.lora_{match[2]}; save the adapter again")
+        pairs[layer][match[2]] = tensor
+    missing = sorted(wanted(fields, known, prefix=loaded.family.prefix) - pairs.keys())
+    if missing or not pairs:
+        which = missing[0] if missing else "any layer"
+        raise FolderError(f"{path} has no tensors for {which}; fetch or save the adapter again")
     found = []
     for layer, pair in pairs.items():
         place = known[layer]
-        own = matching(ranks, layer, otherwise=rank)
+        whole = f"{loaded.family.prefix}{layer}"  # as the published code knows it
+        own = matching(ranks, whole, otherwise=rank)
         shapes = {"A": [own, place.inputs], "B": [place.outputs, own]}
         for kind, shape in shapes.items():
             if kind not in pair or list(pair[kind].shape) != shape:
@@ -137,10 +158,19 @@ def read_adapter(
                     f"{path}: {layer}.lora_{kind} is {given}; rank {own} on {loaded.folder} makes {shape}"
                 )
         up = place.form.into([pair["B"]], loaded.network.config) if place.form.shuffled else pair["B"]
-        scale = matching(alphas, layer, otherwise=alpha) / root(own)
+        scale = matching(alphas, whole, otherwise=alpha) / root(own)
         found.append((place.layer, Change(place.rows, pair["A"], up, scale)))
-    targets = tuple(sorted({layer.rpartition(".")[2] for layer in pairs}))
-    return found, Adapted(int(rank), alpha, 0.0, targets, str(loaded.folder))
+    return found, Adapted(int(rank), alpha, 0.0, targets_of(pairs, loaded), str(loaded.folder))
+
+
+def wanted(fields: Fields, known: Mapping[str, Place], *, prefix: str) -> set[str]:
+    """The layers that a config names, or whose ends it names; none where it does so by a pattern, or leaves
+    some out."""
+    targets = fields.values.get("target_modules")
+    unclear = any(fields.values.get(name) for name in ("exclude_modules", "layers_to_transform"))
+    if unclear or not isinstance(targets, list):
+        return set()
+    return {layer for layer in known for target in targets if f".{prefix}{layer}".endswith(f".{target}")}
 
 
 def number(fields: Fields, name: str) -> Any:

@@ -20,7 +20,7 @@ from clearhead.infer.model import Model
 from clearhead.learn import place
 from clearhead.learn.aside import forget, go_on_aside, kept, set_aside
 from clearhead.learn.schedule import Schedule
-from clearhead.learn.start import digest_of_base, learn_leanly
+from clearhead.learn.start import digest_of_base, learn_leanly, named_base
 from clearhead.learn.state import (
     Restored,
     Standing,
@@ -287,7 +287,7 @@ class Course(ABC):
         if said.get("data") != self.data():
             raise SettingError(f"--resume: the texts have changed {again}")
         if said.get("base") != self.base:
-            raise SettingError(f"--resume: the model of --from {self.settings.base} has changed {again}")
+            raise SettingError(f"--resume: {named_base(self.settings)} has changed {again}")
         restored = load_state(self.out, self.trainer)
         standing = restored.standing
         self.best, self.best_step, self.seconds = standing.best, standing.best_step, standing.seconds

@@ -36,12 +36,20 @@ def check_place(settings: Learning, out: Path) -> None:
         raise SettingError(
             f"--from {settings.base} lies in --out {out}, which the run changes; give another --out"
         )
-    for name in ("data", "validation"):
-        given = getattr(settings, name) or []
+    for name in ("data", "validation", "tokenizer"):
+        given = getattr(settings, name, None) or []
         for file in [given] if isinstance(given, str) else given:
             if Path(file).exists() and Path(file).resolve().is_relative_to(out.resolve()):
                 raise SettingError(
                     f"--{name} {file} lies in --out {out}, whose files the run replaces; move it"
+                )
+            if (
+                name != "tokenizer"
+                and Path(file).is_dir()
+                and out.resolve().is_relative_to(Path(file).resolve())
+            ):
+                raise SettingError(
+                    f"--out {out} lies in --{name} {file}, all of whose files are read; give another --out"
                 )
     run = is_run(out)
     if (settings.resume or settings.overwrite) and (foreign := not_states(out)):

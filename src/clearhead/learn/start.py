@@ -4,13 +4,14 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
 from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.fingerprint import digest
-from clearhead.checkpoint.folder import CONFIG, Loaded, read_folder
+from clearhead.checkpoint.folder import CONFIG, GENERATION, Loaded, read_folder
 from clearhead.checkpoint.sizes import Sizes, sizes
 from clearhead.data.labels import numbers
 from clearhead.data.rows import Row
@@ -25,6 +26,7 @@ from clearhead.text.train import train_tokenizer
 # All files that a tokenizer may be read from.
 RULES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 TOKENIZER = (*RULES, "vocab.txt", "vocab.json", "merges.txt")
+SPOKEN = (GENERATION, "chat_template.jinja")  # how a conversation is laid out, and what ends an answer
 
 
 def starting_model(settings: Training, rows: Sequence[Row], *, task: Task) -> Loaded:
@@ -96,15 +98,27 @@ def refuse_huge(found: Sizes) -> None:
 
 
 def digest_of_base(settings: Learning) -> str | None:
-    """SHA-256 of the files that a base model is read from; None for a new model, which has none."""
-    if settings.base == "new":
+    """SHA-256 of the files that a base model, or the tokenizer of a new one, is read from; None where all is
+    made new."""
+    source = settings.base if settings.base != "new" else getattr(settings, "tokenizer", None)
+    if source is None:
         return None
-    folder, found = locate(settings.base), hashlib.sha256()
-    weights = list(folder.glob("*.safetensors*")) or list(folder.glob("pytorch_model*"))
-    others = [folder / name for name in (CONFIG, *TOKENIZER)]
+    folder = locate(source)
+    weights: list[Path] = []
+    if settings.base != "new":
+        weights = list(folder.glob("*.safetensors*")) or list(folder.glob("pytorch_model*"))
+    found = hashlib.sha256()
+    others = [folder / name for name in (CONFIG, *SPOKEN, *TOKENIZER)]
     for path in sorted(path for path in [*weights, *others] if path.is_file()):
         found.update(f"{path.name} {digest(path)}\n".encode())
     return found.hexdigest()
+
+
+def named_base(settings: Learning) -> str:
+    """What `digest_of_base` is of, in words."""
+    if settings.base != "new":
+        return f"the model of --from {settings.base}"
+    return f"the tokenizer of --tokenizer {getattr(settings, 'tokenizer', None)}"
 
 
 def usual_rate(settings: Training, config: Config) -> float:
