@@ -1,6 +1,7 @@
 """Linear layers: the same numbers as torch's, gradients too, and the same bits in every company."""
 
 import copy
+import gc
 from itertools import product
 
 import pytest
@@ -15,6 +16,7 @@ from clearhead.model import linear
 from clearhead.model.config import Activation
 from clearhead.model.linear import (
     ONEDNN,
+    PACKED,
     QUICK,
     Linear,
     activation_for,
@@ -214,6 +216,16 @@ def test_a_change_that_no_version_tells_of_is_seen(shape):
         with torch.no_grad(), laid_out():
             right = torch.nn.functional.linear(x, layer.weight, layer.bias)
             torch.testing.assert_close(layer(x), right)
+
+
+def test_the_copy_goes_with_its_weight():
+    layer = Linear(24, 16)
+    prepack([layer.weight])
+    key = id(layer.weight)
+    assert (key in PACKED) == ONEDNN
+    del layer
+    gc.collect()
+    assert key not in PACKED
 
 
 def test_weights_made_in_inference_mode_are_taken_as_they_are():

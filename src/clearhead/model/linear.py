@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import local
 from typing import Any
+from weakref import finalize, ref
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn import functional
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from clearhead.model.config import Activation
 
@@ -70,8 +70,9 @@ ACTIVATED = {kind: activation_for(kind) for kind in Activation}
 
 
 # Weights laid out for products with few rows: the same bits, in less time (decision 10), with what tells
-# whether the weight is still what it was. They are used within `laid_out` alone.
-PACKED = WeakTensorKeyDictionary()
+# whether the weight is still what it was. They are used within `laid_out` alone. By id: a weak dictionary of
+# torch would cost as much as a small product.
+PACKED: dict[int, tuple[ref[Tensor], int, int, Tensor]] = {}  # the weight, its version and bits, the copy
 PACKED_ROWS, SHARE = 16, 4
 WITHIN = local()
 
@@ -95,23 +96,31 @@ def prepack(weights: Iterable[Tensor]) -> None:
     if SHARE * sum(one.nbytes for one in ready) > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
         return
     for weight in ready:
-        if weight not in PACKED or PACKED[weight][0] != weight._version:
+        if known(weight) is None:
             copied = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), PACKED_ROWS)
-            PACKED[weight] = (weight._version, bits(weight), copied)
+            finalize(weight, PACKED.pop, id(weight), None)
+            PACKED[id(weight)] = (ref(weight), weight._version, bits(weight), copied)
+
+
+def known(weight: Tensor) -> Tensor | None:
+    """A weight as it was laid out, if it still has the version that it had."""
+    found = PACKED.get(id(weight))
+    return found[3] if found and found[0]() is weight and found[1] == weight._version else None
 
 
 def packed_of(weight: Tensor) -> Tensor:
     """A weight as it was laid out for few rows, if it still is what it was then; else the weight itself."""
-    found = PACKED.get(weight) if PACKED and getattr(WITHIN, "on", False) else None
-    return weight if found is None or found[0] != weight._version else found[2]
+    found = known(weight) if PACKED and getattr(WITHIN, "on", False) else None
+    return weight if found is None else found
 
 
 def forget_changed(weights: Iterable[Tensor]) -> bool:
     """Forget copies of weights that have changed since, by whatever means: the version of a tensor tells
     nothing of fused optimisers and of `.data`. Returns whether there were any."""
-    stale = [one for one in weights if one in PACKED and PACKED[one][1] != bits(one)]
+    kept = [(one, PACKED[id(one)]) for one in weights if id(one) in PACKED]
+    stale = [one for one, (of, _, before, _) in kept if of() is not one or before != bits(one)]
     for weight in stale:
-        del PACKED[weight]
+        del PACKED[id(weight)]
     return bool(stale)
 
 
