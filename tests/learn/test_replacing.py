@@ -7,6 +7,7 @@ import pytest
 
 import clearhead as ch
 from clearhead.checkpoint.card import CARD
+from clearhead.checkpoint.lock import locked
 from clearhead.errors import ClearheadError, SettingError
 from clearhead.learn import aside
 from clearhead.learn.aside import BEFORE, MODEL
@@ -192,3 +193,29 @@ def test_a_folder_of_the_users_is_no_state_whatever_its_name(run, tmp_path):
         with pytest.raises(SettingError, match=r"state-7 has the name of a state, and is none; .*move it"):
             run(epochs=1, **more)
     assert (out / "state-7" / "thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("at", [2, 3, 99])
+def test_a_run_begins_once(run, tmp_path, at):
+    """Iterated over again, it would put its own model aside or mix two runs; made again, it goes on."""
+    list(run(out=str(tmp_path / "whole")))
+    one = run(overwrite=True)
+    until(one, at)
+    before = content(tmp_path / "run")
+    with pytest.raises(SettingError, match="this run has begun already; make it again with resume=True"):
+        list(one)
+    assert content(tmp_path / "run") == before
+    again = run(resume=True)
+    until(again, 5)
+    with pytest.raises(SettingError, match="this run has begun already"):
+        list(again)
+    list(run(resume=True))
+    assert model(tmp_path / "run") == model(tmp_path / "whole")
+
+
+def test_a_run_that_could_not_begin_may_be_tried_again(run, tmp_path):
+    waiting = run()
+    with locked(tmp_path / "run"), pytest.raises(SettingError, match="a run is going on in"):
+        list(waiting)
+    list(waiting)
+    assert ch.load(tmp_path / "run")

@@ -11,10 +11,11 @@ import numpy as np
 
 from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.files import leftovers, remove, settle, write_json
-from clearhead.checkpoint.lock import LOCK, check_free, locked
+from clearhead.checkpoint.lock import LOCK, check_free
 from clearhead.data.documents import documents
-from clearhead.errors import DataError, FolderError, SettingError, refused_by_system
+from clearhead.errors import DataError, FolderError, SettingError
 from clearhead.learn.encoded import DOCUMENT, DOCUMENTS, FACTS, FORMAT, ID, IDS, Facts, digest_of, open_end
+from clearhead.learn.once import Once
 from clearhead.settings import Encode
 from clearhead.tasks.pieces import ids_of, up_to
 from clearhead.text.tokenizer import Tokenizer
@@ -33,8 +34,10 @@ class Progress:
     seconds: float
 
 
-class Encoder:
+class Encoder(Once[Progress]):
     """Encodes the texts of files as it is iterated over; what can be checked is checked before."""
+
+    kind = "corpus"
 
     def __init__(self, settings: Encode):
         self.settings, self.out = settings, Path(settings.out).absolute()
@@ -53,16 +56,7 @@ class Encoder:
         if not self.tokenizer.same(Tokenizer.read(self.out)):
             raise SettingError(f"--resume: {settings.out} was begun with another --tokenizer")
 
-    def __iter__(self) -> Iterator[Progress]:
-        try:
-            with locked(self.out):
-                yield from self.chunks()
-        except BrokenPipeError:
-            raise  # whoever reads what is said of it has left
-        except OSError as error:
-            raise SettingError(refused_by_system(error)) from error
-
-    def chunks(self) -> Iterator[Progress]:
+    def work(self) -> Iterator[Progress]:
         """Encode what is left."""
         start, before = perf_counter(), self.facts.bytes
         texts, digest = iter(documents(**self.reading())), hashlib.sha256()
@@ -75,6 +69,7 @@ class Encoder:
             files = ", ".join(self.settings.data)
             raise DataError(f"{files}: there is no text to encode; give files that hold some")
         self.begin()
+        self.begun = True
         if self.facts.ids and not some:
             yield Progress(self.facts, 0, perf_counter() - start)  # it was whole
         elif self.facts.ids:
