@@ -107,6 +107,20 @@ def test_a_corpus_is_encoded_once_by_what_encodes_it(texts, tmp_path, after):
 
 
 @pytest.mark.usefixtures("small_chunks")
+def test_of_two_encoders_into_one_folder_the_second_replaces_and_mixes_nothing(texts, tmp_path):
+    one, two = Encoder(asked(texts)), Encoder(asked(texts))
+    next(iter(one))
+    with pytest.raises(SettingError, match="holds a corpus; --resume to go on, --overwrite to replace it"):
+        list(two)
+    one, two = Encoder(asked(texts, resume=True)), Encoder(asked(texts, resume=True))
+    list(one)
+    before = contents(tmp_path / "ids")
+    with pytest.raises(SettingError, match="ids has changed meanwhile; give the command again"):
+        list(two)
+    assert contents(tmp_path / "ids") == before
+
+
+@pytest.mark.usefixtures("small_chunks")
 def test_chunks_change_nothing(texts, tmp_path, monkeypatch):
     list(Encoder(asked(texts)))
     monkeypatch.setattr(encode, "CHUNK", 10**6)

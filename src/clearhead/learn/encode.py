@@ -46,7 +46,7 @@ class Encoder(Once[Progress]):
         check_free(Path(settings.out))
         said = {name: value for name, value in asdict(settings).items() if name in MAKING}
         if not settings.resume:
-            check_folder(settings)
+            check_folder(settings, Path(settings.out))
             self.facts = Facts(0, 0, 0, hashlib.sha256().hexdigest(), "", said)
             return
         self.facts = Facts.read(Path(settings.out))
@@ -90,6 +90,10 @@ class Encoder(Once[Progress]):
 
     def begin(self) -> None:
         """Make the folder what it was after the last whole chunk, or that of a new corpus."""
+        if not self.settings.resume:  # once more, now that nobody else can begin
+            check_folder(self.settings, self.out)
+        elif Facts.read(self.out) != self.facts:
+            raise SettingError(f"--resume: {self.settings.out} has changed meanwhile; give the command again")
         for half in leftovers(self.out):
             remove(half)
         if not self.settings.resume:
@@ -140,9 +144,8 @@ def add_to(digest: Any, text: str) -> int:
     return len(raw)
 
 
-def check_folder(settings: Encode) -> None:
+def check_folder(settings: Encode, out: Path) -> None:
     """Refuse a folder whose content could be lost, before any work."""
-    out = Path(settings.out)
     for file in settings.data:
         if Path(file).exists() and Path(file).resolve().is_relative_to(out.resolve()):
             raise SettingError(f"--data {file} lies in --out {out}, whose files are replaced; move it")
