@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 import clearhead as ch
 from clearhead.checkpoint.card import CARD
@@ -56,6 +58,25 @@ def test_a_base_that_has_changed_since_the_run_began_is_refused(run, body_folder
     tiny_bert(body_folder, seed=1)
     with pytest.raises(SettingError, match=r"--resume: the model of --from .*body has changed since the run"):
         run(freeze=freeze, resume=True)
+
+
+@pytest.mark.parametrize("shards", [False, True])
+def test_the_base_is_the_files_that_are_read_whatever_else_lies_beside_them(run, body_folder, shards):
+    """A pickle beside a safetensors file that no reader takes for the model."""
+    tensors, whole = load_file(body_folder / "model.safetensors"), body_folder / "pytorch_model.bin"
+    (body_folder / "model.safetensors").unlink()
+    save_file({"x": tensors["pooler.dense.bias"]}, body_folder / "adapter_model.safetensors")
+    if shards:
+        table = {"weight_map": dict.fromkeys(tensors, "part.bin")}
+        (body_folder / "pytorch_model.bin.index.json").write_text(json.dumps(table))
+        whole = body_folder / "part.bin"
+    torch.save(tensors, whole)
+    until(run(allow_bin=True), 2)
+    save_file({"x": tensors["pooler.dense.bias"] + 1}, body_folder / "adapter_model.safetensors")
+    run(allow_bin=True, resume=True)
+    torch.save({name: tensor * 2 for name, tensor in tensors.items()}, whole)
+    with pytest.raises(SettingError, match=r"--resume: the model of --from .*body has changed since the run"):
+        run(allow_bin=True, resume=True)
 
 
 @pytest.mark.parametrize("more", [{}, {"overwrite": True}, {"resume": True}])

@@ -27,7 +27,7 @@ from clearhead.checkpoint.files import (
 from clearhead.checkpoint.fingerprint import ADDED, FINGERPRINT
 from clearhead.checkpoint.labels import label_names, problem_of
 from clearhead.checkpoint.lock import held
-from clearhead.checkpoint.tensors import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, Stored, read_tensors
+from clearhead.checkpoint.tensors import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, Stored, read_tensors, source_of
 from clearhead.checkpoint.translate import Fields
 from clearhead.data.wording import argument
 from clearhead.errors import ClearheadError, FolderError
@@ -103,7 +103,7 @@ def holds_model(folder: Path) -> bool:
         family_of(read_json(folder / CONFIG), folder / CONFIG)
     except FolderError:
         return False
-    return any((folder / name).is_file() for name in (WEIGHTS, INDEX, PICKLE, PICKLE_INDEX))
+    return source_of(folder) is not None
 
 
 def state_of(folder: Path) -> dict[str, list[int]]:

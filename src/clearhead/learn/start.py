@@ -12,6 +12,7 @@ from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.fingerprint import digest
 from clearhead.checkpoint.folder import CONFIG, Loaded, read_folder
 from clearhead.checkpoint.sizes import Sizes, sizes
+from clearhead.checkpoint.tensors import files_read
 from clearhead.data.labels import numbers
 from clearhead.data.rows import Row
 from clearhead.errors import SettingError
@@ -100,7 +101,7 @@ def digest_of_base(settings: Learning) -> str | None:
     if settings.base == "new":
         return None
     folder, found = locate(settings.base), hashlib.sha256()
-    weights = list(folder.glob("*.safetensors*")) or list(folder.glob("pytorch_model*"))
+    weights = files_read(folder)
     others = [folder / name for name in (CONFIG, *TOKENIZER)]
     for path in sorted(path for path in [*weights, *others] if path.is_file()):
         found.update(f"{path.name} {digest(path)}\n".encode())
