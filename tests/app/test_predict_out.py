@@ -2,12 +2,16 @@
 
 import json
 import os
+import shutil
+from dataclasses import replace
 
 import pytest
 
-from clearhead.app import facts, show
+import clearhead as ch
+from clearhead.app import demo, facts, show
 from clearhead.app.cli import main
 from clearhead.app.demo import run_demo
+from clearhead.checkpoint.lock import locked
 from clearhead.errors import SettingError
 from tiny import tiny_bert
 
@@ -110,6 +114,66 @@ def test_a_folder_with_other_settings_is_no_demo(tmp_path, settings):
     (tmp_path / "settings.json").write_text(settings)
     with pytest.raises(SettingError, match="not empty and not a demo's"):
         run_demo(str(tmp_path), offline=True)
+
+
+@pytest.fixture
+def small_demo(monkeypatch, tmp_path):
+    """The offline demo, with a smaller model; it runs into `tmp_path / "d"`."""
+    small = demo.NEW | {"width": 16, "heads": 2, "hidden": 16, "epochs": 1}
+    monkeypatch.setattr(demo, "OFFLINE", replace(demo.OFFLINE, training=small))
+    monkeypatch.setattr(demo, "ONLINE", replace(demo.OFFLINE, training=small | {"epochs": 2}))
+    monkeypatch.setattr(demo, "film_reviews", demo.own_reviews)
+    return lambda **more: run_demo(str(tmp_path / "d"), **({"offline": True} | more))
+
+
+def files(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_demo_is_repeated_where_nothing_but_its_own_is_replaced(small_demo, tmp_path):
+    small_demo()
+    model = (tmp_path / "d" / "model.safetensors").read_bytes()
+    (tmp_path / "d-data" / "mine.csv").write_text("precious")
+    (tmp_path / "d-data" / "train.csv").unlink()
+    small_demo()
+    assert (tmp_path / "d" / "model.safetensors").read_bytes() == model
+    before = files(tmp_path)
+    for name in ("train.csv", "held-out.csv"):
+        path = tmp_path / "d-data" / name
+        path.write_bytes(path.read_bytes() + b"mine,positive\n")
+        edited = files(tmp_path)
+        with pytest.raises(SettingError, match=f"d-data/{name} is not as this demo writes it; move it, or"):
+            small_demo()
+        assert files(tmp_path) == edited
+        path.write_bytes(before[path])
+    with pytest.raises(SettingError, match=r"d holds another run than this demo's \(epochs was 1\); give"):
+        small_demo(offline=False)
+    assert files(tmp_path) == before
+
+
+def test_a_run_of_the_users_on_the_demos_texts_is_not_replaced(small_demo, tmp_path):
+    small_demo()
+    data, out = tmp_path / "d-data" / "train.csv", tmp_path / "d"
+    own = {"base": "new", "layers": 1, "width": 16, "heads": 2, "hidden": 16, "dropout": 0.3, "epochs": 1}
+    for change, message in (({"seed": 7}, r"\(seed was 7\)"), ({}, "on other texts than this demo's")):
+        texts = data.read_text()
+        if not change:
+            data.write_text(texts + "mine,positive\n")
+        list(ch.train("classify", **{**own, "data": data, "out": out, "overwrite": True, **change}))
+        data.write_text(texts)
+        before = files(tmp_path)
+        with pytest.raises(SettingError, match=message):
+            small_demo()
+        assert files(tmp_path) == before
+
+
+def test_a_demo_that_was_stopped_early_is_begun_again_unless_a_run_goes_on(small_demo, tmp_path):
+    with locked(tmp_path / "d"), pytest.raises(SettingError, match="a run is going on in"):
+        small_demo()
+    assert not (tmp_path / "d-data").exists()
+    small_demo()
+    shutil.rmtree(tmp_path / "d")
+    small_demo()
 
 
 def test_control_characters_never_reach_a_terminal_raw(capsys, bert_folder, tmp_path, monkeypatch):

@@ -208,6 +208,15 @@ def test_labels_put_into_the_wrong_words_are_seen(bert_folder, monkeypatch):
     assert LAW in failed(ch.load(bert_folder))
 
 
+def test_labels_are_held_to_their_names_without_space_and_as_texts_say_them(bert_folder):
+    path = bert_folder / "config.json"
+    values = json.loads(path.read_text()) | {"id2label": {"0": " bad", "1": True, "2": "good "}}
+    path.write_text(json.dumps(values))
+    model = ch.load(bert_folder)
+    assert model.loaded.labels == ("bad", "true", "good")
+    assert [finding.verdict for finding in laws.served(model)] == [Verdict.PASS]
+
+
 def test_a_text_cut_at_the_wrong_end_is_seen(model, monkeypatch):
     plain = Tokenizer.encode
 

@@ -394,3 +394,26 @@ def test_two_names_of_a_field_that_contradict_each_other_are_refused(tmp_path, n
 def test_names_of_labels_that_are_no_strings_are_named_as_in_data(bert_folder):
     edit_config(bert_folder, id2label={"0": True, "1": None, "2": 1.0})
     assert read_folder(bert_folder).labels == ("true", "null", "1.0")
+
+
+def test_space_around_a_label_is_no_part_of_its_name(bert_folder, tmp_path):
+    """Labels of a file of texts are read without it, and could never be those of the model."""
+    edit_config(bert_folder, id2label={"0": " good", "1": "bad\t", "2": "so so"})
+    model, data = ch.load(bert_folder), tmp_path / "data.csv"
+    data.write_text("text,label\nsoup,good\nfilm, bad\nfine,so so\n")
+    assert model.loaded.labels == ("good", "bad", "so so")
+    assert ch.evaluate(model, data).metrics.texts == 3
+    model.save(tmp_path / "ours")
+    said = json.loads((tmp_path / "ours" / CONFIG).read_text())
+    assert said["id2label"] == {"0": "good", "1": "bad", "2": "so so"}
+    edit_config(bert_folder, id2label={"0": "good", "1": "good ", "2": "c"})
+    with pytest.raises(
+        FolderError, match=r"two labels one name: good, good, c \(space around a name does not"
+    ):
+        ch.load(bert_folder)
+
+
+def test_a_folder_that_was_saved_with_space_around_labels_still_loads(bert_folder, tmp_path):
+    model = ch.load(bert_folder)
+    write_folder(tmp_path / "old", replace(model.loaded, labels=(" bad", "fine ", "good")))
+    assert ch.load(tmp_path / "old").loaded.labels == ("bad", "fine", "good")

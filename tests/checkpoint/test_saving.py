@@ -15,6 +15,7 @@ from clearhead.checkpoint.files import MANIFEST, NEXT, finish_move, leftovers
 from clearhead.checkpoint.folder import CONFIG, read_folder, write_folder
 from clearhead.checkpoint.lock import locked
 from clearhead.errors import FolderError, SettingError
+from decoders import tiny_folder
 from tiny import tiny_bert
 
 TEXTS = ["a good soup", "fine"]
@@ -283,3 +284,16 @@ def test_torch_modes_of_the_caller_change_no_bit_of_a_saved_model(bert_folder, t
         {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("plain", "odd")
     ]
     assert files[0] == files[1]
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama-tied"])
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float64])
+def test_a_model_held_in_another_kind_is_saved_as_one_that_loads(tmp_path, family, kind):
+    bert = tiny_bert(tmp_path / "bert", labels=("bad", "good"))
+    model, out = ch.load(bert if family == "bert" else tiny_folder(tmp_path / family, family)), tmp_path / "o"
+    model.save(out)
+    model.loaded.network.to(kind)
+    model.save(out, overwrite=True)
+    kept = model.loaded.network.state_dict()
+    for name, tensor in ch.load(out).loaded.network.state_dict().items():
+        assert kept[name].dtype == kind and torch.equal(tensor, kept[name].float())

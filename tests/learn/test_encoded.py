@@ -92,6 +92,35 @@ def test_going_on_at_the_end_changes_nothing(texts, tmp_path):
 
 
 @pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("after", [1, 99])
+def test_a_corpus_is_encoded_once_by_what_encodes_it(texts, tmp_path, after):
+    list(Encoder(asked(texts, out=str(tmp_path / "whole"))))
+    made = Encoder(asked(texts))
+    for _ in zip(range(after), made, strict=False):
+        pass
+    before = contents(tmp_path / "ids")
+    with pytest.raises(SettingError, match="this corpus has begun already; make it again with resume=True"):
+        list(made)
+    assert contents(tmp_path / "ids") == before
+    list(Encoder(asked(texts, resume=True)))
+    assert contents(tmp_path / "ids") == contents(tmp_path / "whole")
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_of_two_encoders_into_one_folder_the_second_replaces_and_mixes_nothing(texts, tmp_path):
+    one, two = Encoder(asked(texts)), Encoder(asked(texts))
+    next(iter(one))
+    with pytest.raises(SettingError, match="holds a corpus; --resume to go on, --overwrite to replace it"):
+        list(two)
+    one, two = Encoder(asked(texts, resume=True)), Encoder(asked(texts, resume=True))
+    list(one)
+    before = contents(tmp_path / "ids")
+    with pytest.raises(SettingError, match="ids has changed meanwhile; give the command again"):
+        list(two)
+    assert contents(tmp_path / "ids") == before
+
+
+@pytest.mark.usefixtures("small_chunks")
 def test_chunks_change_nothing(texts, tmp_path, monkeypatch):
     list(Encoder(asked(texts)))
     monkeypatch.setattr(encode, "CHUNK", 10**6)

@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 import clearhead as ch
 from clearhead.checkpoint.card import CARD
+from clearhead.checkpoint.lock import locked
 from clearhead.errors import ClearheadError, SettingError
 from clearhead.learn import aside
 from clearhead.learn.aside import BEFORE, MODEL
@@ -55,6 +58,25 @@ def test_a_base_that_has_changed_since_the_run_began_is_refused(run, body_folder
     tiny_bert(body_folder, seed=1)
     with pytest.raises(SettingError, match=r"--resume: the model of --from .*body has changed since the run"):
         run(freeze=freeze, resume=True)
+
+
+@pytest.mark.parametrize("shards", [False, True])
+def test_the_base_is_the_files_that_are_read_whatever_else_lies_beside_them(run, body_folder, shards):
+    """A pickle beside a safetensors file that no reader takes for the model."""
+    tensors, whole = load_file(body_folder / "model.safetensors"), body_folder / "pytorch_model.bin"
+    (body_folder / "model.safetensors").unlink()
+    save_file({"x": tensors["pooler.dense.bias"]}, body_folder / "adapter_model.safetensors")
+    if shards:
+        table = {"weight_map": dict.fromkeys(tensors, "part.bin")}
+        (body_folder / "pytorch_model.bin.index.json").write_text(json.dumps(table))
+        whole = body_folder / "part.bin"
+    torch.save(tensors, whole)
+    until(run(allow_bin=True), 2)
+    save_file({"x": tensors["pooler.dense.bias"] + 1}, body_folder / "adapter_model.safetensors")
+    run(allow_bin=True, resume=True)
+    torch.save({name: tensor * 2 for name, tensor in tensors.items()}, whole)
+    with pytest.raises(SettingError, match=r"--resume: the model of --from .*body has changed since the run"):
+        run(allow_bin=True, resume=True)
 
 
 @pytest.mark.parametrize("more", [{}, {"overwrite": True}, {"resume": True}])
@@ -192,3 +214,29 @@ def test_a_folder_of_the_users_is_no_state_whatever_its_name(run, tmp_path):
         with pytest.raises(SettingError, match=r"state-7 has the name of a state, and is none; .*move it"):
             run(epochs=1, **more)
     assert (out / "state-7" / "thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("at", [2, 3, 99])
+def test_a_run_begins_once(run, tmp_path, at):
+    """Iterated over again, it would put its own model aside or mix two runs; made again, it goes on."""
+    list(run(out=str(tmp_path / "whole")))
+    one = run(overwrite=True)
+    until(one, at)
+    before = content(tmp_path / "run")
+    with pytest.raises(SettingError, match="this run has begun already; make it again with resume=True"):
+        list(one)
+    assert content(tmp_path / "run") == before
+    again = run(resume=True)
+    until(again, 5)
+    with pytest.raises(SettingError, match="this run has begun already"):
+        list(again)
+    list(run(resume=True))
+    assert model(tmp_path / "run") == model(tmp_path / "whole")
+
+
+def test_a_run_that_could_not_begin_may_be_tried_again(run, tmp_path):
+    waiting = run()
+    with locked(tmp_path / "run"), pytest.raises(SettingError, match="a run is going on in"):
+        list(waiting)
+    list(waiting)
+    assert ch.load(tmp_path / "run")

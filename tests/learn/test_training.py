@@ -13,7 +13,7 @@ from transformers import BertForSequenceClassification
 import clearhead as ch
 from clearhead.errors import ClearheadError, DataError, FolderError, Interrupted, SettingError
 from clearhead.learn.run import Run
-from clearhead.settings import Training
+from clearhead.settings import Encode, Language, Training, Vocabulary
 
 WEIGHTS = "model.safetensors"
 
@@ -317,6 +317,45 @@ def test_a_settings_file_of_another_program_is_no_run(body_folder, reviews, tmp_
 def test_numbers_that_are_no_numbers_are_refused_by_name(name, value):
     with pytest.raises(SettingError, match="--" + name.replace("_", "-")):
         settings("data.csv", "minilm", "out", **{name: value})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every name of a file is Unicode")
+def test_a_name_that_is_not_utf8_is_refused_where_it_would_be_written_down(bert_folder, reviews, tmp_path):
+    odd = tmp_path / "r\udcff.csv"
+    odd.write_bytes(reviews.read_bytes())
+    right, before = {"data": reviews, "base": "new", "out": tmp_path / "run"}, sorted(tmp_path.iterdir())
+    for name, said in (("data", "data"), ("validation", "validation"), ("base", "from"), ("out", "out")):
+        fix = rf"--{said} '.*\\udcff.csv' is not UTF-8, and is written into files; rename it"
+        with pytest.raises(SettingError, match=fix):
+            ch.train("classify", **(right | {name: odd}))
+    with pytest.raises(SettingError, match="--data .*rename it"):
+        ch.train("language", **right | {"data": [odd]})
+    with pytest.raises(SettingError, match="--tokenizer .*give another name"):
+        ch.train("fill", **right | {"data": [str(reviews)], "tokenizer": "\udcff"})
+    with pytest.raises(SettingError, match="--data .*rename it"):
+        Encode(data=[str(odd)], tokenizer="t", out="ids")
+    assert Encode(data=["x.txt"], tokenizer="t\udcff", out="\udcff")
+    assert sorted(tmp_path.iterdir()) == before
+    model = ch.load(bert_folder.rename(tmp_path / "m\udcff"))
+    asked = tmp_path / "two\udcff.csv"
+    asked.write_text("text,label\nsoup,bad\nfilm,good\n")
+    assert ch.evaluate(model, asked).metrics.texts == 2
+
+
+def test_a_path_that_is_too_long_is_refused_by_its_flag(reviews, tmp_path):
+    long = "x" * 300
+    right = {"data": reviews, "base": "new", "out": tmp_path / "run"}
+    for name, said in (("data", "data"), ("validation", "validation"), ("base", "from"), ("out", "out")):
+        with pytest.raises(SettingError, match=f"--{said} x{{60}}… cannot be used .File name too lo"):
+            ch.train("classify", **(right | {name: long}))
+    for made in (
+        lambda **more: Encode(tokenizer="t", **more), lambda **more: Vocabulary(**more),
+        lambda **more: Language(base="new", **more),
+    ):  # fmt: skip
+        for given in ({"data": ["texts.txt", long], "out": "o"}, {"data": ["texts.txt"], "out": long}):
+            with pytest.raises(SettingError, match="x{60}… cannot be used .File name too long.; give"):
+                made(**given)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_broken_state_is_named(body_folder, reviews, tmp_path):

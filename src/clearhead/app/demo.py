@@ -1,9 +1,11 @@
 """The demo: one command from real reviews to a trained, evaluated, reported model."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
+from io import StringIO
+from os.path import lexists
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -12,6 +14,7 @@ from clearhead.app import show, watch
 from clearhead.app.reporting import Extras, report
 from clearhead.checkpoint import catalog
 from clearhead.checkpoint.files import read_json
+from clearhead.checkpoint.lock import check_free
 from clearhead.data.rows import Row, read_rows
 from clearhead.data.split import split, without_duplicates
 from clearhead.data.wording import argument
@@ -19,7 +22,7 @@ from clearhead.errors import MissingExtra, SettingError
 from clearhead.explain.report import Answer
 from clearhead.infer.evaluate import evaluate_rows
 from clearhead.infer.model import load
-from clearhead.learn.place import SETTINGS, is_run
+from clearhead.learn.place import SETTINGS, check_place, content, differences, is_run
 from clearhead.learn.run import Run
 from clearhead.settings import Asking, Training
 from clearhead.tasks.baseline import NAME, baseline
@@ -62,13 +65,20 @@ def run_demo(out: str, *, offline: bool) -> None:
     show.say(f"{len(rows):,} {kind.what}, {twice.dropped} duplicates left out")
     show.say(f"{len(held_out):,} of them are held out for the end")
     data = Path(f"{out}-data")
-    again = is_demo(Path(out), str(data / "train.csv"))
-    for folder in (Path(out), data):
-        if not again and folder.exists() and (folder.is_file() or any(folder.iterdir())):
-            raise SettingError(f"{folder} is not empty and not a demo's; give another --out")
-    train_file, test_file = write(data / "train.csv", training), write(data / "held-out.csv", held_out)
+    train_file, test_file = str(data / "train.csv"), str(data / "held-out.csv")
+    own = {data / "train.csv": as_csv(training), data / "held-out.csv": as_csv(held_out)}
+    settings = Training(data=train_file, out=out, **kind.training)
+    check_free(Path(out))
+    settings = replace(settings, overwrite=holds_demo(settings, own))
+    check_place(settings, Path(out))
+    for file, texts in own.items():
+        data.mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            file.write_bytes(texts)
 
-    run = Run(Training(data=train_file, out=out, overwrite=again, **kind.training))
+    run = Run(settings)
+    if settings.overwrite and read_json(run.out / SETTINGS)["resolved"].get("data") != run.data():
+        raise SettingError(f"{out} holds a run on other texts than this demo's; give another --out")
     watch.training(run)
     model = load(out)
     evaluation = evaluate_rows(model, read_rows(test_file), settings=Asking())
@@ -117,9 +127,22 @@ def run_demo(out: str, *, offline: bool) -> None:
         show.say(f"  {command:58}  # {what}")
 
 
-def is_demo(folder: Path, train_file: str) -> bool:
-    """Whether a folder is an earlier demo's run, which a new one may replace."""
-    return is_run(folder) and read_json(folder / SETTINGS)["settings"].get("data") == train_file
+def holds_demo(settings: Training, own: Mapping[Path, bytes]) -> bool:
+    """Whether this demo has run there before, and may again, `own` being its files of texts; SettingError for
+    anything else that it would replace."""
+    out = Path(settings.out)
+    data = next(iter(own)).parent
+    again = is_run(out)
+    others = differences(settings, out).items() if again else ()
+    if changed := [f"{name} was {value!r}" for name, value in others if name != "data"]:
+        raise SettingError(f"{out} holds another run than this demo's ({changed[0]}); give another --out")
+    for file, texts in own.items():
+        if lexists(file) and not (file.is_file() and file.read_bytes() == texts):
+            raise SettingError(f"{file} is not as this demo writes it; move it, or give another --out")
+    for folder in (out, data):
+        if folder.is_file() or (not again and {*content(folder)} - {*own}):
+            raise SettingError(f"{folder} is not empty and not a demo's; give another --out")
+    return again
 
 
 def next_steps(out: str, test_file: str) -> tuple[tuple[str, str], ...]:
@@ -151,11 +174,10 @@ def own_reviews() -> list[Row]:
         return read_rows(path)
 
 
-def write(path: Path, rows: Sequence[Row]) -> str:
-    """Write rows as a CSV file; returns its place."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["text", "label"])
-        writer.writerows([row.text, row.label] for row in rows)
-    return str(path)
+def as_csv(rows: Sequence[Row]) -> bytes:
+    """Rows as the content of a CSV file."""
+    file = StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["text", "label"])
+    writer.writerows([row.text, row.label] for row in rows)
+    return file.getvalue().encode()

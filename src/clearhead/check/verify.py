@@ -1,7 +1,6 @@
 """A model's promises as laws, held against one model on this machine."""
 
 import copy
-import json
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from clearhead.check.filling import filling
 from clearhead.check.finding import KEPT, RIGHT, SAME, TEXT, Finding, Verdict, judged
 from clearhead.check.samples import TEXTS, companies, random_encodings
 from clearhead.check.speaking import speaking
-from clearhead.check.words import answered, cut, follows, said
+from clearhead.check.words import answered, cut, follows, said, stated_labels
 from clearhead.checkpoint.tensors import INDEX, WEIGHTS
 from clearhead.infer.batches import packed
 from clearhead.infer.model import Model, asked, load
@@ -150,7 +149,7 @@ def served(model: Model) -> Iterator[Finding]:
     wrong = abs(len(given) - len(results))
     with folder_of(model) as folder:
         whole = reference.read(folder)
-        table = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("id2label")
+        table = stated_labels(folder)
     table = table or {str(number): label for number, label in enumerate(model.loaded.labels)}
     for text, result in zip(given, results, strict=False):
         encoding = model.tokenizer.encode([text])[0]

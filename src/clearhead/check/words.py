@@ -1,5 +1,8 @@
 """What `predict` ought to say, from the outputs of the equations: a text cut, numbers put into words."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +23,13 @@ def cut(encoding: Encoding, limit: int, *, side: str) -> tuple[list[int], list[i
     kept = sorted(control + stays)
     ids, segments = ([row[place] for place in kept] for row in (encoding.ids, encoding.segments))
     return ids, segments, dropped
+
+
+def stated_labels(folder: Path) -> dict[str, str]:
+    """The folder's own table of labels: names as texts have them, so without space around them."""
+    table = json.loads((folder / "config.json").read_text(encoding="utf-8-sig")).get("id2label") or {}
+    names = {number: name if isinstance(name, str) else json.dumps(name) for number, name in table.items()}
+    return {number: name.strip() or name for number, name in names.items()}
 
 
 def said(logits: NDArray[np.float64], table: dict[str, str], *, problem: Problem) -> dict[str, float]:

@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from clearhead.checkpoint.files import read_json
+from clearhead.checkpoint.labels import bare_name
 from clearhead.errors import ClearheadError, FolderError, NotFinite
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
@@ -155,10 +156,11 @@ def check(
         (text,) = tokenizer.encode([said["text"]])
         given = exact(answers(network, said["ids"], segments=said["segments"]))
         right = exact(said["answers"])
+        meant = [bare_name(name) for name in said["labels"]]
     except (TypeError, ValueError, AttributeError, IndexError, RuntimeError, ClearheadError) as error:
         raise FolderError(f"{path} is broken ({error}); save the folder again") from error
     differs = []
-    if said["labels"] != list(labels):
+    if meant != list(labels):
         differs.append(f"labels {', '.join(labels)}, not {', '.join(map(str, said['labels']))}")
     if said["text_ids"] != list(text.ids):
         differs.append("the tokenizer gives other ids for the sample text")

@@ -27,7 +27,7 @@ from clearhead.checkpoint.files import (
 from clearhead.checkpoint.fingerprint import ADDED, FINGERPRINT
 from clearhead.checkpoint.labels import label_names, problem_of
 from clearhead.checkpoint.lock import held
-from clearhead.checkpoint.tensors import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, Stored, read_tensors
+from clearhead.checkpoint.tensors import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, Stored, read_tensors, source_of
 from clearhead.checkpoint.translate import Fields
 from clearhead.data.wording import argument
 from clearhead.errors import ClearheadError, FolderError
@@ -103,7 +103,7 @@ def holds_model(folder: Path) -> bool:
         family_of(read_json(folder / CONFIG), folder / CONFIG)
     except FolderError:
         return False
-    return any((folder / name).is_file() for name in (WEIGHTS, INDEX, PICKLE, PICKLE_INDEX))
+    return source_of(folder) is not None
 
 
 def state_of(folder: Path) -> dict[str, list[int]]:
@@ -248,6 +248,17 @@ def _own(ours: dict[str, Tensor], family: Family, *, stored: Stored) -> dict[str
     return own
 
 
+def in_float32(network: Transformer) -> Transformer:
+    """The network that is read again from what is saved of this one: itself, unless held in another kind."""
+    state = network.state_dict()
+    if all(tensor.dtype == torch.float32 for tensor in state.values()):
+        return network
+    with torch.device("meta"):
+        made = Transformer(network.config, network.head_facts)
+    made.load_state_dict({name: tensor.float() for name, tensor in state.items()}, assign=True)
+    return made.eval()
+
+
 def write_folder(folder: str | Path, loaded: Loaded, *, instead: Iterable[str] = ()) -> None:
     """Write a model folder that we and, where the family can say it, the published code read alike; files
     named in `instead` leave with the model before."""
@@ -277,5 +288,5 @@ def write_folder(folder: str | Path, loaded: Loaded, *, instead: Iterable[str] =
         write_json(place / CONFIG, values)
         if loaded.ends:
             write_json(place / GENERATION, {"eos_token_id": list(loaded.ends)})
-        made = fingerprint.of_model(network, loaded.tokenizer, labels=loaded.labels, place=place)
+        made = fingerprint.of_model(in_float32(network), loaded.tokenizer, labels=loaded.labels, place=place)
         write_json(place / FINGERPRINT, made)

@@ -20,14 +20,22 @@ def problem_of(values: dict[str, Any], labels: int, *, source: str) -> Problem:
 
 
 def label_names(values: dict[str, Any], count: int, *, source: str) -> tuple[str, ...]:
-    """Labels in order from id2label, whose keys are strings in JSON."""
+    """Labels in order from id2label, whose keys are strings in JSON; as in a file of labelled texts, space
+    around a name is no part of it."""
     table = values.get("id2label") or {str(number): f"LABEL_{number}" for number in range(count)}
     if not isinstance(table, dict):
         raise FolderError(f"{source}: id2label is {type(table).__name__}, not a table of names")
     missing = [number for number in range(count) if str(number) not in table]
     if missing:
         raise FolderError(f"{source}: id2label has no entry '{missing[0]}'; it needs 0 to {count - 1}")
-    names = tuple(name_of(table[str(number)]) for number in range(count))
+    stated = [name_of(table[str(number)]) for number in range(count)]
+    names = tuple(map(bare_name, stated))
     if len(set(names)) < count:
-        raise FolderError(f"{source}: id2label gives two labels one name: {', '.join(names)}")
+        why = " (space around a name does not count)" if len(set(stated)) == count else ""
+        raise FolderError(f"{source}: id2label gives two labels one name: {', '.join(names)}{why}")
     return names
+
+
+def bare_name(name: str) -> str:
+    """A label without the space around it, unless it is nothing else."""
+    return name.strip() or name

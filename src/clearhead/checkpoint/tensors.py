@@ -36,22 +36,31 @@ def read_tensors(folder: Path, *, allow_bin: bool = False) -> Stored:
 
     Raises `FolderError` naming the file that is missing, broken, or not what the index says.
     """
-    if (folder / WEIGHTS).is_file():
-        return _single(folder / WEIGHTS)
-    if (folder / INDEX).is_file():
-        return _sharded(folder / INDEX)
-    for name in (PICKLE, PICKLE_INDEX):
-        if (folder / name).is_file():
-            if not allow_bin:
-                raise FolderError(
-                    f"{folder} has no {WEIGHTS}, only {name}: pickles, which can hold any program. Read as a "
-                    "table of tensors, nothing in them run, they are with --allow-bin (allow_bin=True)"
-                )
-            return _single(folder / name) if name == PICKLE else _sharded(folder / name)
+    if source := source_of(folder):
+        if source.name in (PICKLE, PICKLE_INDEX) and not allow_bin:
+            raise FolderError(
+                f"{folder} has no {WEIGHTS}, only {source.name}: pickles, which can hold any program. Read "
+                "as a table of tensors, nothing in them run, they are with --allow-bin (allow_bin=True)"
+            )
+        return _single(source) if source.name in (WEIGHTS, PICKLE) else _sharded(source)
     others = sorted(item.name for ending in ("bin", "h5", "msgpack", "index.json", "safetensors", "gguf")
                     for item in folder.glob(f"*.{ending}"))  # fmt: skip
     found = f"; found {', '.join(others)}, which is not read" if others else ""
     raise FolderError(f"{folder} has no {WEIGHTS}{found}; fetch or save the folder again")
+
+
+def source_of(folder: Path) -> Path | None:
+    """The file that stands for the weights of a folder: the first there is, in the order of reading."""
+    files = (folder / name for name in (WEIGHTS, INDEX, PICKLE, PICKLE_INDEX))
+    return next((file for file in files if file.is_file()), None)
+
+
+def files_read(folder: Path) -> list[Path]:
+    """All files that the weights of a folder are read from: one, or an index and those it names."""
+    source = source_of(folder)
+    if source is None or source.name in (WEIGHTS, PICKLE):
+        return [source] if source else []
+    return [source, *(folder / name for name in _shards(source))]
 
 
 def _single(path: Path) -> Stored:
@@ -59,8 +68,8 @@ def _single(path: Path) -> Stored:
     return Stored(tensors, dict.fromkeys(tensors, path), path)
 
 
-def _sharded(index: Path) -> Stored:
-    """The tensors of an index: each file it names must be there and hold what it says, no less, no more."""
+def _shards(index: Path) -> dict[str, set[str]]:
+    """The files that an index names, each with its tensors, in order."""
     table = read_json(index).get("weight_map")
     strings = isinstance(table, dict) and all(isinstance(name, str) for name in table.values())
     if not table or not strings:
@@ -70,9 +79,14 @@ def _sharded(index: Path) -> Stored:
     shards: dict[str, set[str]] = {}
     for tensor, name in table.items():
         shards.setdefault(name, set()).add(tensor)
+    return dict(sorted(shards.items()))
+
+
+def _sharded(index: Path) -> Stored:
+    """The tensors of an index: each file it names must be there and hold what it says, no less, no more."""
     tensors: dict[str, Tensor] = {}
     files: dict[str, Path] = {}
-    for name, expected in sorted(shards.items()):
+    for name, expected in _shards(index).items():
         path = index.parent / name
         if not name or name != Path(name).name or "\\" in name or "\0" in name:
             raise FolderError(f"{index} names {name!r}, which is no file of this folder; refused")

@@ -4,7 +4,7 @@ What is learned from, and what an evaluation says, is the matter of the task tha
 """
 
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,11 +14,12 @@ from typing import Any
 from clearhead.checkpoint.card import CARD
 from clearhead.checkpoint.files import finish_move, leftovers, read_json, remove, write_json
 from clearhead.checkpoint.folder import Loaded, write_folder
-from clearhead.checkpoint.lock import check_free, locked
-from clearhead.errors import ClearheadError, Interrupted, NotFinite, SettingError, refused_by_system
+from clearhead.checkpoint.lock import check_free
+from clearhead.errors import ClearheadError, Interrupted, NotFinite, SettingError
 from clearhead.infer.model import Model
 from clearhead.learn import place
 from clearhead.learn.aside import forget, go_on_aside, kept, set_aside
+from clearhead.learn.once import Once
 from clearhead.learn.schedule import Schedule
 from clearhead.learn.start import digest_of_base, learn_leanly, named_base
 from clearhead.learn.state import (
@@ -49,9 +50,10 @@ class Progress:
     best: bool = False  # the model is the best so far, and was saved
 
 
-class Course(ABC):
+class Course(Once[Progress]):
     """Reads and checks everything at once; nothing is written before iterating begins."""
 
+    kind = "run"
     task_name: str
     metric: str
     notes: list[str]
@@ -154,18 +156,15 @@ class Course(ABC):
         """Stop after the step that is running, with the state saved."""
         self.stopping = True
 
-    def __iter__(self) -> Iterator[Progress]:
+    def work(self) -> Iterator[Progress]:
+        """The whole of it."""
         try:
-            with locked(self.out):
-                self.begin()
-                yield from self.steps()
-                self.finish()
+            self.begin()
+            self.begun = True
+            yield from self.steps()
+            self.finish()
         except NotFinite as error:
             raise ClearheadError(f"{error}; {kept(self.out, self.best_step)}") from error
-        except BrokenPipeError:
-            raise  # whoever reads what is said of the run has left
-        except OSError as error:
-            raise SettingError(refused_by_system(error)) from error
 
     def steps(self) -> Iterator[Progress]:
         """Train from where the run stands to its end."""

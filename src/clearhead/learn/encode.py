@@ -11,10 +11,11 @@ import numpy as np
 
 from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.files import leftovers, remove, settle, write_json
-from clearhead.checkpoint.lock import LOCK, check_free, locked
+from clearhead.checkpoint.lock import LOCK, check_free
 from clearhead.data.documents import documents
-from clearhead.errors import DataError, FolderError, SettingError, refused_by_system
+from clearhead.errors import DataError, FolderError, SettingError
 from clearhead.learn.encoded import DOCUMENT, DOCUMENTS, FACTS, FORMAT, ID, IDS, Facts, digest_of, open_end
+from clearhead.learn.once import Once
 from clearhead.settings import Encode
 from clearhead.tasks.pieces import ids_of, up_to
 from clearhead.text.tokenizer import Tokenizer
@@ -33,8 +34,10 @@ class Progress:
     seconds: float
 
 
-class Encoder:
+class Encoder(Once[Progress]):
     """Encodes the texts of files as it is iterated over; what can be checked is checked before."""
+
+    kind = "corpus"
 
     def __init__(self, settings: Encode):
         self.settings, self.out = settings, Path(settings.out).absolute()
@@ -43,7 +46,7 @@ class Encoder:
         check_free(Path(settings.out))
         said = {name: value for name, value in asdict(settings).items() if name in MAKING}
         if not settings.resume:
-            check_folder(settings)
+            check_folder(settings, Path(settings.out))
             self.facts = Facts(0, 0, 0, hashlib.sha256().hexdigest(), "", said)
             return
         self.facts = Facts.read(Path(settings.out))
@@ -53,16 +56,7 @@ class Encoder:
         if not self.tokenizer.same(Tokenizer.read(self.out)):
             raise SettingError(f"--resume: {settings.out} was begun with another --tokenizer")
 
-    def __iter__(self) -> Iterator[Progress]:
-        try:
-            with locked(self.out):
-                yield from self.chunks()
-        except BrokenPipeError:
-            raise  # whoever reads what is said of it has left
-        except OSError as error:
-            raise SettingError(refused_by_system(error)) from error
-
-    def chunks(self) -> Iterator[Progress]:
+    def work(self) -> Iterator[Progress]:
         """Encode what is left."""
         start, before = perf_counter(), self.facts.bytes
         texts, digest = iter(documents(**self.reading())), hashlib.sha256()
@@ -75,6 +69,7 @@ class Encoder:
             files = ", ".join(self.settings.data)
             raise DataError(f"{files}: there is no text to encode; give files that hold some")
         self.begin()
+        self.begun = True
         if self.facts.ids and not some:
             yield Progress(self.facts, 0, perf_counter() - start)  # it was whole
         elif self.facts.ids:
@@ -95,6 +90,10 @@ class Encoder:
 
     def begin(self) -> None:
         """Make the folder what it was after the last whole chunk, or that of a new corpus."""
+        if not self.settings.resume:  # once more, now that nobody else can begin
+            check_folder(self.settings, self.out)
+        elif Facts.read(self.out) != self.facts:
+            raise SettingError(f"--resume: {self.settings.out} has changed meanwhile; give the command again")
         for half in leftovers(self.out):
             remove(half)
         if not self.settings.resume:
@@ -145,9 +144,8 @@ def add_to(digest: Any, text: str) -> int:
     return len(raw)
 
 
-def check_folder(settings: Encode) -> None:
+def check_folder(settings: Encode, out: Path) -> None:
     """Refuse a folder whose content could be lost, before any work."""
-    out = Path(settings.out)
     for file in settings.data:
         if Path(file).exists() and Path(file).resolve().is_relative_to(out.resolve()):
             raise SettingError(f"--data {file} lies in --out {out}, whose files are replaced; move it")

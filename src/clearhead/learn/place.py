@@ -26,6 +26,13 @@ def chosen(settings: Learning) -> dict[str, Any]:
     return {name: value for name, value in asdict(settings).items() if name not in FREE}
 
 
+def differences(settings: Learning, out: Path) -> dict[str, Any]:
+    """The settings of the run in a folder that are not these, as they are there."""
+    usual = {item.name: item.default for item in fields(type(settings)) if item.default is not MISSING}
+    old = usual | read_json(out / SETTINGS)["settings"]
+    return {name: old.get(name) for name, value in chosen(settings).items() if old.get(name) != value}
+
+
 def check_place(settings: Learning, out: Path) -> None:
     """Refuse a folder whose content could be lost, before any work."""
     for place in (out, *out.parents):
@@ -61,13 +68,11 @@ def check_place(settings: Learning, out: Path) -> None:
     if settings.resume:
         if not run:
             raise SettingError(f"--resume: {out} holds no run to go on with; leave --resume out")
-        usual = {item.name: item.default for item in fields(type(settings)) if item.default is not MISSING}
         said = read_json(out / SETTINGS)
-        old = usual | said["settings"]
-        if old.keys() - chosen(settings).keys() - {*FREE}:
+        if said["settings"].keys() - chosen(settings).keys() - {*FREE}:
             raise SettingError(f"--resume: {out} holds a run of another task ({said['task']})")
-        if changed := [name for name, value in chosen(settings).items() if old.get(name) != value]:
-            flags = ", ".join(f"{name} was {old.get(name)!r}" for name in changed)
+        if changed := differences(settings, out):
+            flags = ", ".join(f"{name} was {value!r}" for name, value in changed.items())
             raise SettingError(f"--resume goes on with the same settings, but {flags}")
     elif settings.overwrite and content(out) and not run:
         raise SettingError(f"--overwrite: {out} is not a run of this program; give another --out")

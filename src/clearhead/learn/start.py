@@ -4,7 +4,6 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
@@ -13,6 +12,7 @@ from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.fingerprint import digest
 from clearhead.checkpoint.folder import CONFIG, GENERATION, Loaded, read_folder
 from clearhead.checkpoint.sizes import Sizes, sizes
+from clearhead.checkpoint.tensors import files_read
 from clearhead.data.labels import numbers
 from clearhead.data.rows import Row
 from clearhead.errors import SettingError
@@ -103,11 +103,8 @@ def digest_of_base(settings: Learning) -> str | None:
     source = settings.base if settings.base != "new" else getattr(settings, "tokenizer", None)
     if source is None:
         return None
-    folder = locate(source)
-    weights: list[Path] = []
-    if settings.base != "new":
-        weights = list(folder.glob("*.safetensors*")) or list(folder.glob("pytorch_model*"))
-    found = hashlib.sha256()
+    folder, found = locate(source), hashlib.sha256()
+    weights = files_read(folder) if settings.base != "new" else []
     others = [folder / name for name in (CONFIG, *SPOKEN, *TOKENIZER)]
     for path in sorted(path for path in [*weights, *others] if path.is_file()):
         found.update(f"{path.name} {digest(path)}\n".encode())

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from clearhead.errors import SettingError
 from clearhead.settings.asking import ERRORS, Errors, Format, Opening
 from clearhead.settings.learning import Learning
-from clearhead.settings.options import at_least, check_values, flag, option, required
+from clearhead.settings.options import at_least, check_values, check_written, flag, option, required
 
 Architectures = Literal["gpt2", "llama", "qwen3", "gpt_neox"]
 Documents = Literal["file", "line"]
@@ -151,6 +151,7 @@ class Encode:
 
     def __post_init__(self) -> None:
         check_values(self)
+        check_written(self, but=("tokenizer", "out"))
         if not self.data:
             raise SettingError("--data names no file; give at least one")
         if self.resume and self.overwrite:

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from clearhead.errors import SettingError
 from clearhead.settings.asking import ERRORS, Errors, Format, Opening, Reading
-from clearhead.settings.options import at_least, check_values, flag, option, required
+from clearhead.settings.options import at_least, check_values, check_written, flag, option, required
 
 Kind = Literal["bpe", "wordpiece", "characters"]
 Measures = Literal["accuracy", "macro_f1", "micro_f1", "pearson", "spearman", "loss"]
@@ -77,6 +77,7 @@ class Learning:
 
     def __post_init__(self) -> None:
         check_values(self)
+        check_written(self)
         for name in ("batch_tokens", "accumulate", "save_steps"):
             at_least(name, getattr(self, name), least=1)
         if self.epochs is not None and self.epochs > MOST_EPOCHS:

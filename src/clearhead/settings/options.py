@@ -1,7 +1,9 @@
 """What one option is: its default, what it does, what it takes; and settings from keyword arguments."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import MISSING, field, fields
+from errno import EACCES, ENAMETOOLONG
 from functools import cache
 from os import PathLike
 from pathlib import Path
@@ -69,12 +71,42 @@ def check_values(settings: Any) -> None:
         if item.metadata["path"] and given is not None:
             homes = [at_home(word) for word in words]
             object.__setattr__(settings, item.name, homes if isinstance(given, list) else homes[0])
+        if item.metadata["path"] or item.name in ("data", "tokenizer"):
+            check_reach(flag("from" if item.name == "base" else item.name), words)
         choices = [
             value for kind in (hints[item.name], *get_args(hints[item.name])) for value in _literals(kind)
         ]
         value = getattr(settings, item.name)
         if choices and value is not None and value not in choices:
             raise SettingError(f"{flag(item.name)} {value!r} is not one of {', '.join(choices)}")
+
+
+def check_reach(flag: str, words: Sequence[Any]) -> None:
+    """Refuse a path that the system cannot look at: one that is too long, or behind a closed folder."""
+    for word in words:
+        try:
+            os.stat(word)
+        except (TypeError, ValueError):
+            continue  # nothing was given
+        except OSError as error:
+            if error.errno not in (ENAMETOOLONG, EACCES):
+                continue  # nothing is there yet
+            said = word if len(word) <= 60 else f"{word[:60]}…"
+            raise SettingError(
+                f"{flag} {said} cannot be used ({error.strerror}); give another path"
+            ) from error
+
+
+def check_written(settings: Any, *, but: Sequence[str] = ()) -> None:
+    """Refuse a string that is not UTF-8, in settings that are written into files: half a character stands in
+    it for a byte."""
+    for item in fields(settings):
+        given = () if item.name in but else getattr(settings, item.name)
+        for word in given if isinstance(given, list) else [given]:
+            if isinstance(word, str) and any("\ud800" <= sign <= "\udfff" for sign in word):
+                name = "from" if item.name == "base" else item.name
+                fix = "rename it" if os.path.exists(word) else "give another name"
+                raise SettingError(f"{flag(name)} {word!r} is not UTF-8, and is written into files; {fix}")
 
 
 def _literals(kind: Any) -> tuple[str, ...]:
