@@ -239,6 +239,24 @@ def test_env_tells_versions_and_no_secret(run, monkeypatch):
     assert {"clearhead", "python", "torch", "tokenizers", "processor"} <= json.loads(found.out).keys()
 
 
+@pytest.mark.parametrize(
+    "verb", [("train", "language"), ("train", "fill"), ("tokenizer", "encode", "--tokenizer", "x")]
+)
+def test_a_hyphen_where_files_are_listed_says_how_standard_input_is_named(run, tmp_path, verb):
+    result = run(*verb, "--data", "-", "--out", tmp_path / "out")
+    assert "--data names no file; give at least one (--data=- is standard input)" in refused(result)
+
+
+def test_texts_to_choose_by_may_come_from_standard_input(run, tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("the soup was good. " * 9)
+    size = "--layers 1 --width 16 --heads 2 --context 12 --vocab 300 --max-steps 1".split()
+    arguments = ["train", "language", "--data", tmp_path / "a.txt", "--validation", "-", *size]
+    said = "the bread was good."
+    done = run(*arguments, "--out", tmp_path / "out", stdin=said, monkeypatch=monkeypatch)
+    assert done.status == 0, done.err
+    assert json.loads((tmp_path / "out" / "settings.json").read_text())["settings"]["validation"] == "-"
+
+
 def test_get_without_a_name_lists_the_names(run):
     assert {json.loads(line)["name"] for line in run("get").out.splitlines()} == {
         "minilm", "smollm2", "movie-reviews",

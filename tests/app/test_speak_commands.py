@@ -48,6 +48,13 @@ def test_generate_prints_one_object_for_each_answer(run, folder):
     assert said["text"] == "".join(pieces)
 
 
+def test_a_model_is_merged_into_a_new_folder_alone_and_the_command_says_so(run, folder, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    done = run("merge", folder, "--out", tmp_path)
+    assert done.returncode == 2 and "is not empty; give a folder that is new or empty" in done.stderr
+    assert "overwrite" not in done.stderr
+
+
 def test_a_prompt_is_read_from_standard_input(run, folder):
     typed = json.loads(run("generate", folder, "good bread", "--max-new-tokens", 3).stdout)
     piped = json.loads(run("generate", folder, "--max-new-tokens", 3, given="good bread").stdout)

@@ -14,6 +14,7 @@ from clearhead.checkpoint.folder import read_folder, write_folder
 from clearhead.errors import DataError, FolderError
 from clearhead.model.layout import pack
 from clearhead.settings import Opening
+from clearhead.tasks.pieces import ids_of
 from clearhead.text.chat import conversation
 from clearhead.text.tokenizer import Tokenizer
 from published_decoders import build, descriptions
@@ -111,6 +112,15 @@ def test_a_published_decoder_gives_the_published_ids(description, tmp_path):
     ours, theirs = Tokenizer.read(folder), AutoTokenizer.from_pretrained(folder)
     for text in TEXTS:
         assert list(ours.encode([text])[0].ids) == theirs(text)["input_ids"], text
+
+
+@pytest.mark.parametrize("description", READ, ids=name)
+def test_a_document_is_learned_after_the_tokens_that_a_prompt_begins_with(description, tmp_path):
+    tokenizer = Tokenizer.read(build(description, tmp_path / "folder"))
+    end = tokenizer.roles["eos_token"]
+    for text in TEXTS:
+        (learned,) = ids_of(tokenizer, [text])
+        assert learned == [*tokenizer.encode([text])[0].ids, end], text
 
 
 @pytest.mark.parametrize("description", READ, ids=name)

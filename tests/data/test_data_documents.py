@@ -43,6 +43,24 @@ def test_a_folder_without_texts_is_named(tmp_path):
         list(documents([str(tmp_path)]))
 
 
+@pytest.mark.parametrize(("row", "said"), [('{"text": null}', "holds null"), ('{"id": 1}', "is missing")])
+def test_a_row_of_json_without_a_text_is_named(tmp_path, row, said):
+    (tmp_path / "a.jsonl").write_text(f'{{"text": ""}}\n{{"text": "one"}}\n{row}\n')
+    with pytest.raises(DataError, match=f"a.jsonl, row 3, column 'text': {said}; write a text, or take"):
+        list(documents([str(tmp_path / "a.jsonl")]))
+
+
+def test_an_empty_cell_is_an_empty_text(tmp_path):
+    (tmp_path / "a.csv").write_text('text,id\n,1\none,2\n"",3\n')
+    assert list(documents([str(tmp_path / "a.csv")])) == ["one"]
+
+
+def test_conversations_where_texts_are_asked_for_are_called_so(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"messages": [{"role": "user", "content": "hi"}]}\n')
+    with pytest.raises(DataError, match="conversations, which train language alone reads: from a file, not"):
+        list(documents([str(tmp_path / "a.jsonl")]))
+
+
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv"])
 def test_bytes_that_are_no_text_are_refused_replaced_or_left_out(tmp_path, name):
     lines = {"a.txt": b"b\xffc", "a.jsonl": b'{"text": "b\xffc"}\n', "a.csv": b"text\nb\xffc\n"}

@@ -28,12 +28,9 @@ def text(tmp_path):
 def test_loss_and_bits_are_those_of_the_published_code_over_the_whole_text(folder, text):
     model = ch.load(folder)
     found = ch.evaluate(model, text, context=32)
-    begin, end = (model.tokenizer.roles.get(role) for role in ("bos_token", "eos_token"))
-    ids = [
-        *([] if begin is None else [begin]),
-        *model.tokenizer.plain([TEXT])[0],
-        *([] if end is None else [end]),
-    ]
+    ids = list(
+        model.tokenizer.encode([TEXT])[0].ids[:-1]
+    )  # as a prompt begins; [SEP] is no end of a document
     published, nats = AutoModelForCausalLM.from_pretrained(folder).eval(), 0.0
     for start in range(0, len(ids) - 1, 32):
         row = torch.tensor(ids[start : start + 33])
@@ -56,9 +53,7 @@ def test_with_a_stride_each_token_counts_once_after_as_much_as_fits(folder, text
     if stride == 32:
         assert scores == plain
     if stride == 1:
-        ids = model.tokenizer.plain([TEXT])[0]
-        roles = [model.tokenizer.roles.get(role) for role in ("bos_token", "eos_token")]
-        ids = [*[r for r in roles[:1] if r is not None], *ids, *[r for r in roles[1:] if r is not None]]
+        ids = list(model.tokenizer.encode([TEXT])[0].ids[:-1])
         published, nats = AutoModelForCausalLM.from_pretrained(folder).eval(), 0.0
         for place in range(1, len(ids)):
             row = torch.tensor(ids[max(0, place - 32) : place])

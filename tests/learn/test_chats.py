@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 import torch
@@ -119,6 +120,19 @@ def test_rows_that_are_no_conversation_are_named(base, tmp_path, rows, said):
     with pytest.raises(ClearheadError, match=said):
         run_of(base, chats(tmp_path / "chats.jsonl", rows), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_conversation_that_the_template_fails_on_is_named(base, tmp_path):
+    place = tmp_path / "base"
+    shutil.copytree(base, place)
+    (place / "chat_template.jinja").write_text(TEMPLATE.replace("'['", "message.name + '['"))
+    named = [{"name": "x", **message} for message in talk("pie")]
+    rows = [named, [{**named[0], "name": 3}, named[1]]]
+    with pytest.raises(ClearheadError, match=r"row 2, column 'messages': the chat template .*TypeError"):
+        run_of(place, chats(tmp_path / "chats.jsonl", rows), tmp_path / "run")
+    (place / "chat_template.jinja").unlink()
+    with pytest.raises(ClearheadError, match="^the model has no chat template"):
+        run_of(place, chats(tmp_path / "chats.jsonl", rows), tmp_path / "run")
 
 
 def test_conversations_need_a_model_with_a_template(base, tmp_path):

@@ -160,6 +160,9 @@ def test_a_folder_that_could_lose_something_is_refused(texts, tmp_path):
     train_tokenizer(LINES, vocab=300).write(closed)
     with pytest.raises(SettingError, match="ends texts with '</s>'"):
         Encoder(asked(texts, tokenizer=str(closed)))
+    train_tokenizer(LINES, vocab=300, kind="wordpiece").write(closed)
+    with pytest.raises(SettingError, match=r"ends texts with '\[SEP\]'"):
+        Encoder(asked(texts, tokenizer=str(closed)))
 
 
 def test_texts_without_text_are_refused_and_leave_no_corpus(texts, tmp_path):

@@ -249,7 +249,7 @@ def test_twins_that_differ_are_refused_by_name(tmp_path):
         ({"context": 2}, "--context 2 has no room for a token beside the 2 special ones"),
         ({"mask_share": 0.0}, "--mask-share 0.0 must be above 0 and below 1"),
         ({"base": "minilm-nowhere"}, "shapes a new model, but --from is minilm-nowhere"),
-        ({"tokenizer": "nowhere"}, "there is no folder or model 'nowhere'"),
+        ({"tokenizer": "nowhere", "vocab": 8000}, "there is no folder or model 'nowhere'"),
         ({"architecture": "gpt2"}, "--architecture 'gpt2' is not one of bert, roberta, modernbert"),
         ({"resume": True}, "holds no run to go on with"),
     ],
@@ -274,6 +274,13 @@ def test_a_model_that_cannot_fill_is_refused_as_a_start(lines, tmp_path):
     (base / "tokenizer_config.json").write_text(json.dumps(config))
     with pytest.raises(ClearheadError, match=r"--from .*base: the tokenizer has no mask token"):
         run_of(lines, tmp_path / "run", base=str(base), **usual)
+
+
+@pytest.mark.parametrize(("name", "value"), [("vocab", 300), ("lowercase", False)])
+def test_what_a_tokenizer_that_is_there_cannot_be_is_refused(lines, tmp_path, name, value):
+    usual = {"tokenizer": str(tmp_path), "vocab": 8000}
+    with pytest.raises(ClearheadError, match=f"--{name} is of a tokenizer that is learned, and --tokenizer"):
+        run_of(lines, tmp_path / "run", **(usual | {name: value}))
 
 
 @pytest.mark.parametrize("content", ["", "   \n \n"])

@@ -144,9 +144,31 @@ def test_a_tokenizer_that_ends_every_text_is_refused_and_one_that_does_not_is_ta
             tmp_path / str(closed)
         )
     with pytest.raises(ClearheadError, match=r"ends texts with '</s>'.*tokenizer train --no-closed"):
-        run_of(texts, tmp_path / "run", tokenizer=str(tmp_path / "True"))
-    run = run_of(texts, tmp_path / "run", tokenizer=str(tmp_path / "False"))
+        run_of(texts, tmp_path / "run", tokenizer=str(tmp_path / "True"), vocab=4000)
+    run = run_of(texts, tmp_path / "run", tokenizer=str(tmp_path / "False"), vocab=4000)
     assert run.model.tokenizer.encode(["a"])[0].ids[0] == run.model.tokenizer.roles["bos_token"]
+
+
+def test_what_puts_anything_behind_a_text_is_refused_whatever_its_role(texts, tmp_path):
+    """BERT's [SEP] is no end token, and yet no prompt could be gone on with."""
+    bert = tmp_path / "bert"
+    train_tokenizer([texts.read_text()], vocab=300, kind="wordpiece").write(bert)
+    with pytest.raises(ClearheadError, match=r"--tokenizer .*bert ends texts with '\[SEP\]'"):
+        run_of(texts, tmp_path / "run", tokenizer=str(bert), vocab=4000)
+    base = tmp_path / "base"
+    run_of(texts, tmp_path / "run", vocab=258).model.save(base)
+    (base / "fingerprint.json").unlink()
+    train_tokenizer([texts.read_text()], vocab=258).write(base)
+    usual = {"layers": 4, "width": 256, "heads": 4, "vocab": 4000}
+    run = run_of(texts, tmp_path / "further", base=str(base), **usual)  # as it is published, and said
+    assert any("base ends prompts with '</s>'; texts go on before it" in note for note in run.notes)
+
+
+@pytest.mark.parametrize(("name", "value"), [("vocab", 300), ("pieces", "characters")])
+def test_what_a_tokenizer_that_is_there_cannot_be_is_refused(texts, tmp_path, name, value):
+    usual = {"tokenizer": str(tmp_path), "vocab": 4000}
+    with pytest.raises(ClearheadError, match=f"--{name} is of a tokenizer that is learned, and --tokenizer"):
+        run_of(texts, tmp_path / "run", **(usual | {name: value}))
 
 
 @pytest.mark.parametrize("pieces", ["bpe", "characters"])
@@ -176,7 +198,7 @@ def test_texts_are_kept_aside_by_seed_or_at_their_ends():
         ({"vocab": 3}, "vocab=3 is too small"),
         ({"context": 1}, "--context 1 must be at least 2"),
         ({"base": "minilm-nowhere"}, "shapes a new model, but --from is minilm-nowhere"),
-        ({"tokenizer": "nowhere"}, "there is no folder or model 'nowhere'"),
+        ({"tokenizer": "nowhere", "vocab": 4000}, "there is no folder or model 'nowhere'"),
         ({"resume": True}, "holds no run to go on with"),
     ],
 )

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 from clearhead.app.verbs import LOAD, Load
 from clearhead.data.wording import argument
 from clearhead.errors import SettingError
+from clearhead.settings import a_path
 
 Out = Annotated[str, Parameter(help="folder to make: a model like any other")]
 
@@ -19,6 +20,8 @@ def merge(model: str, *, out: Out, opening: Load = LOAD) -> int:
 
     if opening.dtype != "float32":
         raise SettingError("--dtype is how a model is asked; weights are saved as float32: leave it out")
+    if (place := a_path(out, "--out:")).is_dir() and any(place.iterdir()):
+        raise SettingError(f"--out {out} is not empty; give a folder that is new or empty")
     loaded = load(model, **asdict(opening))
     if not loaded.loaded.adapters:
         raise SettingError(f"{model} has no adapter to merge; name one: --adapter FOLDER")

@@ -163,12 +163,17 @@ def read_texts(
 ) -> Iterator[str]:
     """A file's texts one after another, without holding the file; empty ones too.
 
-    The column is found as by `read_rows`, and errors are the same; they come while iterating.
+    The column is found as by `read_rows`, and errors are the same; they come while iterating. A row of JSONL
+    without the column, or with null in it, is one.
     """
     found = records(path, format=format, errors=errors)
     first = next(found)
     name = _column(first, text_column, usual=TEXT_COLUMNS, role="text", taken={})
     for record in chain([first], found):
+        if record.values.get(name) is None:
+            where = place(record.file, record.row, column=name)
+            said = "holds null" if name in record.values else "is missing"
+            raise DataError(f"{where}: {said}; write a text, or take the row out")
         yield _text(record, name)
 
 
@@ -193,6 +198,11 @@ def _column(
         )
     if hint := separator_hint(list(record.values)):
         fix = hint
+    elif role == "text" and isinstance(record.values.get("messages"), list):
+        fix = (
+            "rows of messages are conversations, which train language alone reads: from a file, not from a "
+            "pipe or standard input, and without --text-column"
+        )
     elif role == "label" and list(record.values) == ["text"]:
         fix = "plain text holds no labels; where it is a table, say so with --format csv, tsv or jsonl"
     elif columns:

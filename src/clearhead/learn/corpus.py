@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from clearhead.checkpoint.folder import Loaded
 from clearhead.data.conversations import Conversation
-from clearhead.errors import DataError, SettingError
+from clearhead.errors import DataError, FolderError, SettingError
 from clearhead.tasks.pieces import Pieces, ids_of
 from clearhead.text.chat import Lesson, conversation, lessons
 
@@ -114,11 +114,14 @@ class Chats:
 
 
 def lessons_of(chat: Conversation, loaded: Loaded) -> list[Lesson]:
-    """What is learned from a conversation; DataError, with its place, where nothing can be."""
+    """What is learned from a conversation; DataError, with its place, where nothing can be, FolderError where
+    the template fails on it."""
     try:
         return lessons(loaded.tokenizer, chat.messages, ends=loaded.ends)
-    except DataError as error:
-        raise DataError(f"{chat.where}: {error}") from error
+    except (DataError, FolderError) as error:
+        if loaded.tokenizer.template is None:
+            raise
+        raise type(error)(f"{chat.where}: {error}") from error
 
 
 def kept_aside(documents: Sequence[SOME], *, seed: int) -> tuple[list[SOME], list[SOME]]:

@@ -42,7 +42,7 @@ class Encoder(Once[Progress]):
     def __init__(self, settings: Encode):
         self.settings, self.out = settings, Path(settings.out).absolute()
         self.tokenizer = Tokenizer.read(locate(settings.tokenizer))
-        open_end(self.tokenizer, settings.tokenizer)
+        open_end(self.tokenizer, f"--tokenizer {settings.tokenizer}")
         check_free(Path(settings.out))
         said = {name: value for name, value in asdict(settings).items() if name in MAKING}
         if not settings.resume:

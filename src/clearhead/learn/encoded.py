@@ -13,11 +13,11 @@ from clearhead.checkpoint.files import read_json
 from clearhead.checkpoint.folder import Loaded
 from clearhead.errors import FolderError, SettingError
 from clearhead.learn.corpus import BEGINNING, TENTH, Texts, kept_aside
-from clearhead.tasks.pieces import Pieces
+from clearhead.tasks.pieces import Pieces, around
 from clearhead.text.tokenizer import Tokenizer
 
 FACTS, IDS, DOCUMENTS = "corpus.json", "ids.bin", "documents.bin"
-FORMAT = "clearhead corpus 1"
+FORMAT = "clearhead corpus 2"
 ID = np.dtype("<i4")  # one after another, all documents
 DOCUMENT = np.dtype([("end", "<i8"), ("bytes", "<i8")])  # where it ends among the ids; its bytes as text
 AT_ONCE = 2**24  # ids that are looked at together
@@ -144,16 +144,16 @@ class Encoded:
         return Texts(texts).openings(loaded, most=most)
 
 
-def open_end(tokenizer: Tokenizer, name: str) -> int | None:
-    """The token that ends a document, where there is one; SettingError where every text gets it, as a
-    classifier reads texts: no prompt could be gone on with."""
-    end = tokenizer.roles.get("eos_token")
-    if end is not None and tokenizer.encode(["a"])[0].ids[-1] == end:
+def open_end(tokenizer: Tokenizer, source: str) -> int | None:
+    """The token that ends a document, where there is one; SettingError, naming the source, where every text
+    gets one behind it, as a classifier reads texts: no prompt could be gone on with."""
+    _, behind = around(tokenizer)
+    if behind:
         raise SettingError(
-            f"--tokenizer {name} ends texts with {tokenizer.name(end)!r}, so no prompt could be gone on "
-            "with; learn one that does not: clearhead tokenizer train --no-closed"
+            f"{source} ends texts with {tokenizer.name(behind[0])!r} (its post_processor), so no "
+            "prompt could be gone on with; clearhead tokenizer train --no-closed learns one that does not"
         )
-    return end
+    return tokenizer.roles.get("eos_token")
 
 
 def mapped(folder: Path, facts: Facts) -> NDArray[np.int32]:

@@ -18,6 +18,7 @@ from clearhead.learn.start import refuse_huge
 from clearhead.model.transformer import new_transformer, own_modes
 from clearhead.settings import Language, Speaker
 from clearhead.tasks.language import LanguageScores
+from clearhead.tasks.pieces import around
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.train import train_tokenizer
 
@@ -58,6 +59,11 @@ class LanguageRun(CorpusRun):
             )
         self.ask = texts.ask
         self.notes = [*texts.notes, *chosen_by.notes]
+        if (behind := around(loaded.tokenizer)[1]) and not isinstance(texts, Chats):
+            name = loaded.tokenizer.name(behind[0])
+            self.notes.append(
+                f"the tokenizer of {settings.base} ends prompts with {name!r}; texts go on before it"
+            )
         learned = loaded.tokenizer.vocab_size
         if settings.base == "new" and not settings.tokenizer and learned < settings.vocab != Speaker.vocab:
             self.notes.append(
@@ -143,7 +149,7 @@ def starting_speaker(settings: Language, texts: Texts | Chats | Encoded) -> Load
                 )
     else:
         tokenizer = train_tokenizer(texts.texts, vocab=settings.vocab, kind=settings.pieces, closed=False)
-    end = open_end(tokenizer, settings.tokenizer or "")
+    end = open_end(tokenizer, f"--tokenizer {settings.tokenizer}")
     family = FAMILIES[settings.architecture]
     source = f"--architecture {settings.architecture}"
     config = family.config(Fields(published_fields(settings, vocab=tokenizer.vocab_size), source))

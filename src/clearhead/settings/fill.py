@@ -66,7 +66,9 @@ class Encoder:
     )
     context: int = option(128, "most tokens of a piece, special ones included; a new model's longest text")
     tokenizer: str | None = option(
-        None, "new model: folder or name of a model or tokenizer to take; else one is learned from the texts"
+        None,
+        "new model: folder or name of a model or tokenizer to take; else one is learned from the texts",
+        path=True,
     )
     vocab: int = option(8000, "new model: most tokens of the tokenizer that is learned")
     lowercase: bool | None = option(

@@ -7,12 +7,13 @@ from cyclopts import Parameter
 
 from clearhead.errors import SettingError
 from clearhead.settings.asking import ERRORS, Errors, Format, Opening
-from clearhead.settings.learning import Learning
+from clearhead.settings.learning import NO_FILE, Learning
 from clearhead.settings.options import at_least, check_values, check_written, flag, option, required
 
 Architectures = Literal["gpt2", "llama", "qwen3", "gpt_neox"]
 Documents = Literal["file", "line"]
 Pieces = Literal["bpe", "characters"]
+WORDS = ("vocab", "pieces", "lowercase")  # what a tokenizer is that is learned from the texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,9 @@ class Corpus(Learning):
     """A run that learns from texts without labels."""
 
     data: Annotated[list[str], Parameter(consume_multiple=True, negative="")] = required(
-        "files of texts, or folders of them: .txt, .md, .csv, .tsv or .jsonl, also .gz", path=True
+        "files of texts, or folders of them: .txt, .md, .csv, .tsv or .jsonl, also .gz; --data=- is "
+        "standard input",
+        path=True,
     )
     base: Annotated[str, Parameter(name="--from")] = option(
         "new", "model to start from: a name from `clearhead get`, a folder, or new", path=True
@@ -123,8 +126,14 @@ class Corpus(Learning):
             raise SettingError(
                 f"{flag(made[0])} shapes a new model, but --from is {self.base}; use --from new"
             )
+        for name in WORDS:
+            if getattr(self, "tokenizer", None) is not None and name in made:
+                raise SettingError(
+                    f"{flag(name)} is of a tokenizer that is learned, and --tokenizer names one that is "
+                    "there; give one of them"
+                )
         if not self.data:
-            raise SettingError("--data names no file; give at least one")
+            raise SettingError(NO_FILE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +141,9 @@ class Encode:
     """Texts as ids in a folder, encoded once and learned from by many runs."""
 
     data: Annotated[list[str], Parameter(consume_multiple=True, negative="")] = required(
-        "files of texts, or folders of them: .txt, .md, .csv, .tsv or .jsonl, also .gz", path=True
+        "files of texts, or folders of them: .txt, .md, .csv, .tsv or .jsonl, also .gz; --data=- is "
+        "standard input",
+        path=True,
     )
     tokenizer: str = required("folder or name of the model or tokenizer that encodes them", path=True)
     out: str = required("folder to make, which train language takes as --data", path=True)
@@ -153,7 +164,7 @@ class Encode:
         check_values(self)
         check_written(self, but=("tokenizer", "out"))
         if not self.data:
-            raise SettingError("--data names no file; give at least one")
+            raise SettingError(NO_FILE)
         if self.resume and self.overwrite:
             raise SettingError("--resume goes on, --overwrite replaces what is there; give one of them")
 
@@ -163,8 +174,10 @@ class Language(Opening, Speaker, Adapting, Corpus):
     """A run that trains a language model from texts."""
 
     data: Annotated[list[str], Parameter(consume_multiple=True, negative="")] = required(
-        "files of texts, or folders of them: .txt, .md, .csv, .tsv or .jsonl, also .gz; or of conversations: "
-        ".jsonl whose rows hold messages; or a folder of ids from clearhead tokenizer encode"
+        "files of texts, or folders of them: .txt, .md, .csv, .tsv or .jsonl, also .gz; --data=- is standard "
+        "input; or of conversations: .jsonl whose rows hold messages; or a folder of ids from clearhead "
+        "tokenizer encode",
+        path=True,
     )
     blocks: Annotated[bool, Parameter(negative="")] = option(
         False, "cut the documents, one after another, into blocks of the whole context, across their borders"

@@ -15,6 +15,7 @@ Problems = Literal["single", "multi", "regression"]
 
 Decay = Literal["linear", "cosine", "inverse_sqrt", "constant"]
 BALANCED = "balanced"
+NO_FILE = "--data names no file; give at least one (--data=- is standard input)"
 MOST_EPOCHS = 100_000
 LIGHTEST, HEAVIEST = 1e-9, 1e9  # weights of labels, which are held in float32
 
@@ -40,7 +41,7 @@ class Learning:
         "minilm", "model to start from: a name from `clearhead get`, a folder, or new", path=True
     )
     out: str = required("folder to make: the model, its metrics, its settings, a report", path=True)
-    validation: str | None = option(
+    validation: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = option(
         None, "file to choose the best model by; else a tenth of the data, by seed", path=True
     )
     epochs: int | None = option(3, "times each text is seen")
@@ -176,7 +177,7 @@ class Vocabulary:
         check_values(self)
         at_least("vocab", self.vocab, least=1)
         if not self.data:
-            raise SettingError("--data names no file; give at least one (--data=- is standard input)")
+            raise SettingError(NO_FILE)
 
 
 def named_weights(text: str) -> dict[str, float]:

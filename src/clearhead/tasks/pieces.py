@@ -16,6 +16,7 @@ from clearhead.model.linear import Dropout
 from clearhead.model.transformer import Transformer, own_modes
 from clearhead.tasks.language import IGNORED, LanguageScores, next_token_loss
 from clearhead.text.chat import Lesson
+from clearhead.text.encoding import PROBE
 from clearhead.text.tokenizer import Tokenizer
 
 AT_ONCE = 2**20  # characters that are encoded together
@@ -146,10 +147,18 @@ def joined(documents: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     yield start, end
 
 
+def around(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+    """The ids that a tokenizer puts before a text, as whoever asks a model gives it, and behind it."""
+    ids = list(tokenizer.framed([PROBE]).ids)
+    place = ids.index(PROBE)
+    return ids[:place], ids[place + 1 :]
+
+
 def ids_of(tokenizer: Tokenizer, texts: Iterable[str]) -> Iterator[list[int]]:
-    """The ids of each document, with the tokens that begin and end one."""
-    begin, end = (tokenizer.roles.get(role) for role in ("bos_token", "eos_token"))
-    before, after = ([] if id is None else [id] for id in (begin, end))
+    """The ids of each document: begun as a prompt is, and with the token that ends one."""
+    before, _ = around(tokenizer)
+    end = tokenizer.roles.get("eos_token")
+    after = [] if end is None else [end]
     texts, read = iter(texts), 0
     while some := list(up_to(AT_ONCE, texts)):
         read += sum(map(len, some))

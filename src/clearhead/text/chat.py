@@ -17,7 +17,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from clearhead.errors import DataError, FolderError
+from clearhead.errors import ClearheadError, DataError, FolderError
 from clearhead.text.tokenizer import Tokenizer
 
 LARGEST = 10**7  # of what a template multiplies
@@ -26,7 +26,8 @@ BROKEN = (
     SyntaxError,
 )  # fmt: skip
 ROLES = ("system", "user", "assistant", "tool")
-Messages = Sequence[Mapping[str, str]]
+FIELD = re.compile(r"""\.(\w+)|['"](\w+)['"]""")  # where a template may name one
+Messages = Sequence[Mapping[str, Any]]
 
 
 class Refusal(Exception):
@@ -176,26 +177,53 @@ def lessons(tokenizer: Tokenizer, messages: Messages, *, ends: Container[int]) -
 def told_apart(
     tokenizer: Tokenizer, messages: Messages, *, controls: re.Pattern[str], reply: bool
 ) -> tuple[str, str]:
-    """The conversation with a mark between the letters of each control token that a person wrote; the mark.
+    """The conversation with a mark between the letters of each control token that a person wrote, in any
+    field of a message; the mark.
 
     A template may trim a message, or leave out a part of it (the thoughts of earlier answers). Where it
     rewrites words otherwise, they could become control tokens. So it must write the same ones for messages
-    of the same lengths in which nobody says anything.
+    of the same lengths in which nobody says anything. There the names of fields stay that it looks for.
     """
 
-    def again(change: Callable[[str], str]) -> str:
-        changed = [{**message, "content": change(message["content"])} for message in messages]
-        return rendered(tokenizer, changed, reply=reply)
+    def again(change: Callable[[str], str], *, kept: Container[str] = ()) -> str:
+        said = [reworded(message, change, kept=kept) | {"role": message["role"]} for message in messages]
+        return rendered(tokenizer, said, reply=reply)
 
     written = again(str)
-    mark, letter = marks("".join(message["content"] for message in messages) + written)
+    mark, letter = marks(json.dumps(messages, ensure_ascii=False, default=str) + written)
     marked = again(lambda text: controls.sub(lambda found: mark.join(found[0]), text))
-    without = again(lambda text: re.sub(r"\S", letter, text))
-    if marked.replace(mark, "") != written or controls.findall(marked) != controls.findall(without):
+    names = {name for found in FIELD.findall(tokenizer.template or "") for name in found}
+    try:
+        without = again(lambda text: re.sub(r"\S", letter, text), kept=names)
+    except ClearheadError:
+        without = None  # it looks for certain words
+    if (
+        marked.replace(mark, "") != written
+        or without is None
+        or controls.findall(marked) != controls.findall(without)
+    ):
         raise DataError(
             "the chat template rewrites messages, so that a person's words cannot be told from its own"
         )
     return marked, mark
+
+
+def reworded(said: Any, change: Callable[[str], str], *, kept: Container[str]) -> Any:
+    """What a message holds with all strings in it changed, names of fields too that are not to be kept."""
+    if isinstance(said, str):
+        return change(said)
+    if isinstance(said, list | tuple):
+        return [reworded(part, change, kept=kept) for part in said]
+    if not isinstance(said, Mapping):
+        return said
+    found: dict[Any, Any] = {}
+    for name, value in said.items():
+        fixed = not isinstance(name, str) or name in kept or name in ("role", "content")
+        new = name if fixed else change(name)
+        while new in found:  # two names of one length
+            new += new[-1]
+        found[new] = reworded(value, change, kept=kept)
+    return found
 
 
 def marks(text: str) -> tuple[str, str]:
