@@ -36,6 +36,31 @@ def gradients(run, batches):
     return loss, found
 
 
+@pytest.mark.parametrize("name", ["gpt2", "llama", "mistral", "gpt_neox"])
+def test_a06_the_way_that_shows_its_weights_gives_the_same_answers_and_gradients(tmp_path, name):
+    """The textbook's weights and the fused kernel, over texts of many lengths and rows of no text: no row
+    without keys can be, and what stands in no text gives zeros and no gradient."""
+    from clearhead.model.kernels import Context, explicit, grouped
+    from clearhead.model.layout import pack
+
+    network = ch.load(tiny_folder(tmp_path, name)).loaded.network.double()
+    batch = pack([[5, 6, 7], [8], [], [9, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]], multiple=8)
+    assert batch.layout.spare
+    found = []
+    for attend in (grouped, explicit):
+        network.zero_grad()
+        with own_modes(learning=True):
+            stream = network(batch, Context.of(batch.layout, attend=attend))
+            targets = torch.full((len(stream),), IGNORED)
+            for rows in batch.layout.slices:
+                targets[rows.start : rows.stop - 1] = batch.ids[rows.start + 1 : rows.stop]
+            next_token_loss(stream, network.next_weight, targets=targets).backward()
+        found.append([stream.detach(), *(one.grad.clone() for one in network.parameters())])
+    for ours, textbook in zip(*found, strict=True):
+        assert ours.isfinite().all()
+        torch.testing.assert_close(ours, textbook, rtol=1e-10, atol=1e-12)
+
+
 def test_a21_accumulation_counts_each_token_once(tmp_path):
     data = texts_of(tmp_path / "a.jsonl", [1, 12, 3, 1])
     run = LanguageRun(Language(data=[data], validation=data, out=str(tmp_path / "run"), **SMALL))
