@@ -12,7 +12,8 @@ from torch.nn import functional
 from clearhead.errors import NotFinite
 
 IGNORED = -100  # a row whose next token is not asked for
-CHUNK = 2**22  # logits that are held at a time
+CHUNK = 2**22  # logits that are held at a time, but
+FEWEST = 128  # rows at least: each chunk reads and writes the whole gradient of the matrix
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class NextToken(torch.autograd.Function):
     def forward(ctx: Any, *given: Any) -> Tensor:
         """x `[rows, width]`, the layer's matrix `[vocab, width]`, its bias or None, targets `[rows]`."""
         x, weight, bias, targets = given
-        rows = max(1, CHUNK // weight.shape[0])
+        rows = max(FEWEST, CHUNK // weight.shape[0])
         total = torch.zeros((), dtype=torch.float64)
         # A matrix that stays as it is needs no gradient, which is a third of the work.
         for_x, for_weight = torch.empty_like(x), torch.zeros_like(weight) if weight.requires_grad else None
@@ -104,7 +105,7 @@ def next_token_loss(
         found: Tensor = NextToken.apply(x, weight, bias, targets)
         return found
     total = torch.zeros((), dtype=torch.float64)
-    rows = max(1, CHUNK // weight.shape[0])
+    rows = max(FEWEST, CHUNK // weight.shape[0])
     for start in range(0, len(x), rows):
         logits = functional.linear(x[start : start + rows], weight, bias)
         right = targets[start : start + rows]
