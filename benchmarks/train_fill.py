@@ -99,7 +99,13 @@ def usual(job: Job, *, order: str, dropout: float) -> Result:
     else:
         places = get_length_grouped_indices(lengths, SIZE, POOL, generator=chance)
     cut = shapes.cut(places, size=SIZE)
-    batches = [hide([{"input_ids": texts[index]} for index in members]) for members in cut]
+
+    def hidden(members: list[int]) -> dict[str, torch.Tensor]:
+        batch = hide([{"input_ids": texts[index]} for index in members])
+        # A mean over nothing is not a number, and neither is any weight after it: the shortest texts meet it.
+        return batch if (batch["labels"] >= 0).any() else hidden(members)
+
+    batches = [hidden(members) for members in cut]
     groups = [
         {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": DECAY},
         {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
