@@ -205,9 +205,7 @@ def step(network: Transformer, cache: Cache, *, pieces: list[list[int]], wanted:
         lay_out(network)
     weight = network.next_weight
     with laid_out():
-        # Laid out in float32, one row has the bits of any number of them.
-        alone = packed_of(weight) is not weight and weight.dtype == torch.float32
-        multiple = 1 if alone else STEADY
+        multiple = STEADY if packed_of(weight) is weight else 1  # laid out, one row has the bits of any
         batch = pack(pieces, past=cache.lengths, multiple=multiple)
         stream = network(batch, Context.of(batch.layout, cache=cache))
         ends = [(span.stop, count) for span, count in zip(batch.layout.slices, wanted, strict=True)]

@@ -55,8 +55,7 @@ class GeluTanh(nn.Module):
 
     Written out: torch's fused kernel computes the last numbers of each thread's share in another way, so that
     a number's bits would depend on how many others there are. Where a gradient is wanted nobody is promised
-    that, and the fused one is taken: its gradient reads and writes a quarter as much.
-    """
+    that, and the fused one is taken: its gradient reads and writes a quarter as much."""
 
     def forward(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -69,10 +68,9 @@ class GeluTanh(nn.Module):
 ACTIVATED = {kind: activation_for(kind) for kind in Activation}
 
 
-# Weights laid out for products with few rows: the same bits, in less time (decision 10), with what tells
-# whether the weight is still what it was. They are used within `laid_out` alone. By id: a weak dictionary of
-# torch would cost as much as a small product.
-PACKED: dict[int, tuple[ref[Tensor], int, int, Tensor]] = {}  # the weight, its version and bits, the copy
+# Weights laid out for products with few rows: the same bits, in less time (decision 10), within `laid_out`
+# alone. By id: the weight, its state and bits, the copy, and whether one row has there the bits of any.
+PACKED: dict[int, tuple[ref[Tensor], tuple[int, int], int, Tensor, bool]] = {}
 PACKED_ROWS, SHARE = 16, 4
 WITHIN = local()
 
@@ -98,14 +96,22 @@ def prepack(weights: Iterable[Tensor]) -> None:
     for weight in ready:
         if known(weight) is None:
             copied = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), PACKED_ROWS)
+            rows = torch.linspace(-9, 9, 3 * weight.shape[1]).sin().view(3, -1).to(weight.dtype)
+            together, apart = onednn(rows, copied), [onednn(row[None], copied) for row in rows]
             finalize(weight, PACKED.pop, id(weight), None)
-            PACKED[id(weight)] = (ref(weight), weight._version, bits(weight), copied)
+            facts = ref(weight), state(weight), bits(weight), copied, torch.equal(together, torch.cat(apart))
+            PACKED[id(weight)] = facts
+
+
+def state(weight: Tensor) -> tuple[int, int]:
+    """What a copy must still have: the version, and the number of threads, which decides on kernels."""
+    return weight._version, torch.get_num_threads()
 
 
 def known(weight: Tensor) -> Tensor | None:
-    """A weight as it was laid out, if it still has the version that it had."""
+    """A weight as it was laid out, if it still has the state that it had."""
     found = PACKED.get(id(weight))
-    return found[3] if found and found[0]() is weight and found[1] == weight._version else None
+    return found[3] if found and found[0]() is weight and found[1] == state(weight) else None
 
 
 def packed_of(weight: Tensor) -> Tensor:
@@ -118,7 +124,7 @@ def forget_changed(weights: Iterable[Tensor]) -> bool:
     """Forget copies of weights that have changed since, by whatever means: the version of a tensor tells
     nothing of fused optimisers and of `.data`. Returns whether there were any."""
     kept = [(one, PACKED[id(one)]) for one in weights if id(one) in PACKED]
-    stale = [one for one, (of, _, before, _) in kept if of() is not one or before != bits(one)]
+    stale = [one for one, (of, _, before, *_) in kept if of() is not one or before != bits(one)]
     for weight in stale:
         del PACKED[id(weight)]
     return bool(stale)
@@ -127,17 +133,19 @@ def forget_changed(weights: Iterable[Tensor]) -> bool:
 def bits(weight: Tensor) -> int:
     """The sum of a tensor's bits: any change of it is seen, but for one that only moves numbers."""
     flat = weight.detach().contiguous().view(-1)
-    if flat.nbytes % 8 == 0:
-        return int(flat.view(torch.int64).sum())
-    return int(flat.view(torch.int32 if flat.itemsize == 4 else torch.int16).sum())
+    kinds = {2: torch.int16, 4: torch.int32}
+    return int(flat.view(kinds[flat.itemsize] if flat.nbytes % 8 else torch.int64).sum())
 
 
 def onednn(
     x: Tensor, weight: Tensor, *, bias: Tensor | None = None, activation: Activation | None = None
 ) -> Tensor:
     """activation(x · weightᵀ + bias) in one pass, without gradients."""
-    name, kind = FUSED[activation] if activation else ("none", "")
-    return torch.ops.mkldnn._linear_pointwise(x, packed_of(weight), bias, name, [], kind)
+    laid, (name, kind) = packed_of(weight), FUSED[activation] if activation else ("none", "")
+    if len(x) == 1 and laid is not weight and not PACKED[id(weight)][4]:
+        x = functional.pad(x, (0, 0, 0, 1))  # some kernels for one row sum in another order
+        return torch.ops.mkldnn._linear_pointwise(x, laid, bias, name, [], kind)[:1]
+    return torch.ops.mkldnn._linear_pointwise(x, laid, bias, name, [], kind)
 
 
 class Product(torch.autograd.Function):
@@ -187,11 +195,8 @@ def differs() -> bool:
 
 
 def padded(x: Tensor, weight: Tensor, *, bias: Tensor | None) -> Tensor:
-    """Torch's product.
-
-    Where outputs and rows are both fewer than 64, MKL shares a product out over its threads in ways that
-    depend on the number of rows (docs/decisions/0002); with 64 rows it does not.
-    """
+    """Torch's product. Where outputs and rows are both fewer than 64, MKL shares a product out over its
+    threads in ways that depend on the number of rows (docs/decisions/0002); with 64 rows it does not."""
     rows = len(x)
     if len(weight) >= NARROW or rows >= NARROW or x.dim() != 2:
         return functional.linear(x, weight, bias)
