@@ -75,29 +75,32 @@ def test_an_adapter_trained_here_is_the_published_codes(texts, tmp_path, family)
         assert all(finding.verdict != "fail" for finding in ch.verify(model))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("pattern", [False, True], ids=["plain", "patterns"])
-def test_a_published_adapter_is_read_as_it_is_meant(tmp_path, family, pattern):
+def published_adapter(tmp_path, family="llama", **changes):
+    """An adapter that the published code made, with random factors, and the logits it gives with it."""
     base = tiny_folder(tmp_path / "base", family)
     published = AutoModelForCausalLM.from_pretrained(base).eval()
-    targets = "all-linear" if family.startswith("gpt") else ["q_proj", "v_proj", "down_proj"]
-    changes = (
-        {"rank_pattern": {"q_proj": 2}, "alpha_pattern": {"layers.1.self_attn.q_proj": 7}} if pattern else {}
-    )
-    config = LoraConfig(
-        r=4, lora_alpha=12, target_modules=targets, task_type="CAUSAL_LM", use_rslora=pattern, **changes
-    )
-    adapted = get_peft_model(published, config)
+    usual = {"r": 4, "lora_alpha": 12, "target_modules": ["q_proj", "v_proj"], "task_type": "CAUSAL_LM"}
+    adapted = get_peft_model(published, LoraConfig(**(usual | changes)))
     torch.manual_seed(1)
     with torch.no_grad():
         for name, parameter in adapted.named_parameters():
             if "lora_" in name:
-                parameter.copy_(torch.randn_like(parameter) * 0.2)
+                parameter.add_(torch.randn_like(parameter) * 0.2)
     adapted.eval().save_pretrained(tmp_path / "adapter")
-    right = theirs(adapted)
-    assert near(ours(ch.load(tmp_path / "adapter")), right)
-    assert near(ours(ch.load(base, adapter=tmp_path / "adapter")), right)
-    assert near(ours(ch.load(tmp_path / "adapter").merged()), right)
+    return tmp_path / "adapter", theirs(adapted)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("pattern", [False, True], ids=["plain", "patterns"])
+def test_a_published_adapter_is_read_as_it_is_meant(tmp_path, family, pattern):
+    targets = "all-linear" if family.startswith("gpt") else ["q_proj", "v_proj", "down_proj"]
+    changes = (
+        {"rank_pattern": {"q_proj": 2}, "alpha_pattern": {"layers.1.self_attn.q_proj": 7}} if pattern else {}
+    )
+    folder, right = published_adapter(tmp_path, family, target_modules=targets, use_rslora=pattern, **changes)
+    assert near(ours(ch.load(folder)), right)
+    assert near(ours(ch.load(tmp_path / "base", adapter=folder)), right)
+    assert near(ours(ch.load(folder).merged()), right)
 
 
 def test_adapters_on_one_base_add_up_and_change_no_bit_of_it(texts, tmp_path):
@@ -232,21 +235,6 @@ def test_options_that_make_no_adapter_are_refused(texts, tmp_path, changes, said
     base = tiny_folder(tmp_path / "base", "llama")
     with pytest.raises(ClearheadError, match=said):
         run_of(changes.pop("base", base), texts, tmp_path / "run", **changes)
-
-
-def published_adapter(tmp_path, **changes):
-    """An adapter that the published code made, with random factors, and the logits it gives with it."""
-    base = tiny_folder(tmp_path / "base", "llama")
-    published = AutoModelForCausalLM.from_pretrained(base).eval()
-    usual = {"r": 4, "lora_alpha": 12, "target_modules": ["q_proj", "v_proj"], "task_type": "CAUSAL_LM"}
-    adapted = get_peft_model(published, LoraConfig(**(usual | changes)))
-    torch.manual_seed(1)
-    with torch.no_grad():
-        for name, parameter in adapted.named_parameters():
-            if "lora_" in name:
-                parameter.add_(torch.randn_like(parameter) * 0.2)
-    adapted.eval().save_pretrained(tmp_path / "adapter")
-    return tmp_path / "adapter", theirs(adapted)
 
 
 @pytest.mark.parametrize("began", ["pissa", "pissa_niter_4", "olora"])

@@ -168,9 +168,9 @@ def test_weights_laid_out_for_few_rows_change_no_bit_and_one_row_is_as_any(outpu
     with torch.no_grad():
         right = layer(x)
         prepack([layer.weight])
-        assert packed_of(layer.weight) is layer.weight
+        assert packed_of(layer.weight)[0] is layer.weight
     with torch.no_grad(), laid_out():
-        assert packed_of(layer.weight) is not layer.weight
+        assert packed_of(layer.weight)[0] is not layer.weight
         for rows in (1, 2, 3, 5, 8, 15, 16, 17, 33, 64, 70):
             for start in (0, 1, 70 - rows):
                 assert torch.equal(layer(x[start : start + rows]), right[start : start + rows])
@@ -217,6 +217,19 @@ def test_a_change_that_no_version_tells_of_is_seen(shape):
         with torch.no_grad(), laid_out():
             right = torch.nn.functional.linear(x, layer.weight, layer.bias)
             torch.testing.assert_close(layer(x), right)
+
+
+def test_another_number_of_threads_takes_the_plain_weight():
+    """Kernels, and with them the bits of one row, may depend on it."""
+    layer, threads = Linear(24, 16), torch.get_num_threads()
+    prepack([layer.weight])
+    try:
+        with laid_out():
+            assert (packed_of(layer.weight)[0] is not layer.weight) == ONEDNN
+            torch.set_num_threads(threads + 1)
+            assert packed_of(layer.weight)[0] is layer.weight
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_the_copy_goes_with_its_weight():

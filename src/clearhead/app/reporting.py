@@ -239,14 +239,14 @@ def report_of_texts(
 def samples(model: Model, aside: Texts | Chats | Encoded) -> list[Sample]:
     """How the model goes on with the beginnings of a few texts, or answers a few questions."""
     limit = model.limit or 1024
-    room = max(1, limit // 2)  # for an answer, at least
+    read = limit - max(1, limit // 2)  # most tokens that are read, so that there is room for an answer
     opened = aside.openings(model.loaded, most=SAMPLES)
     if isinstance(aside, Chats):  # of a question nothing can be left out
-        opened = [(said, ids) for said, ids in opened if len(ids) <= limit - room]
+        opened = [(said, ids) for said, ids in opened if len(ids) <= read]
     else:
-        cut = [(said, ids[: limit - room]) for said, ids in opened]
         opened = [
-            (said if len(ids) < limit - room else model.tokenizer.decode(ids), ids) for said, ids in cut
+            (said, ids) if len(ids) <= read else (model.tokenizer.decode(ids[:read]), ids[:read])
+            for said, ids in opened
         ]
     if not opened:
         return []

@@ -40,9 +40,8 @@ def tokenizer_encode(settings: Encoding, *, json: Json = False) -> int:
                 said = f"{counted(facts.documents, 'document')}, {facts.tokens:,} tokens, {speed:.1f} MB/s"
                 bar.update(task, description=said)
         except KeyboardInterrupt as error:
-            raise Interrupted(
-                f"stopped; {settings.out} goes on with the same command and --resume"
-            ) from error
+            fix = "goes on with the same command and --resume" if encoder.begun else "has not begun"
+            raise Interrupted(f"stopped; {settings.out} {fix}") from error
     values = {"out": settings.out, "documents": facts.documents, "bytes": facts.bytes, "tokens": facts.tokens}
     values |= {"bytes_a_token": facts.bytes / facts.tokens, "seconds": done.seconds}
     show.pairs(values, as_json=json)

@@ -95,6 +95,11 @@ def merged(loaded: Loaded) -> Loaded:
     return replace(loaded, network=sharing(loaded.network, **changed), adapters=())
 
 
+def meant(target: str, name: str) -> bool:
+    """Whether a target is a layer's published name, or its end."""
+    return f".{name}".endswith(f".{target}")
+
+
 def targets_of(names: Collection[str], loaded: Loaded) -> tuple[str, ...]:
     """How layers are named as targets: by the end of their name, where all that end so are among them."""
     by_end: dict[str, list[str]] = {}
@@ -117,10 +122,10 @@ def new_adapter(loaded: Loaded, facts: Adapted, *, seed: int) -> Loaded:
     chosen = {
         name: place
         for name, place in known.items()
-        if not facts.targets or any(f".{prefix}{name}".endswith(f".{target}") for target in facts.targets)
+        if not facts.targets or any(meant(target, prefix + name) for target in facts.targets)
     }
     for target in facts.targets:
-        if not any(f".{prefix}{name}".endswith(f".{target}") for name in known):
+        if not any(meant(target, prefix + name) for name in known):
             raise SettingError(
                 f"--lora-targets {target}: there is no such layer; there are {', '.join(endings)}"
             )

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from clearhead.checkpoint import fingerprint
-from clearhead.checkpoint.adapter import Adapted, Place, places, put_on, targets_of
+from clearhead.checkpoint.adapter import Adapted, Place, meant, places, put_on, targets_of
 from clearhead.checkpoint.catalog import CATALOG, locate, published_name
 from clearhead.checkpoint.files import moved_together, read_json, write_json, write_tensors
 from clearhead.checkpoint.fingerprint import FINGERPRINT
@@ -79,7 +79,7 @@ def base_of(folder: Path) -> Path:
 def with_adapters(loaded: Loaded, sources: Sequence[Path], *, loading: Loading) -> Loaded:
     """A model that shares the base's tensors and adds what these folders hold."""
     changes: dict[str, list[Change]] = {}
-    facts, known = [], places(loaded)
+    facts, known, alone = [], places(loaded), loaded
     for source in sources:
         path = source / FINGERPRINT
         fields = Fields(read_json(source / ADAPTER), str(source / ADAPTER))
@@ -90,14 +90,14 @@ def with_adapters(loaded: Loaded, sources: Sequence[Path], *, loading: Loading) 
             own.setdefault(layer, []).append(change)
             changes.setdefault(layer, []).append(change)
         facts.append(adapted)
+        alone = put_on(loaded, own, facts=[adapted])  # in company it would answer something else
         if not said:
             continue
-        alone = put_on(loaded, own, facts=[adapted])  # in company it would answer something else
         try:
             fingerprint.check(said, alone.network, tokenizer=alone.tokenizer, labels=alone.labels, path=path)
         except FolderError as error:
             raise FolderError(f"{error}; is {loaded.folder} the base that it was made for?") from error
-    return put_on(loaded, changes, facts=facts)
+    return alone if len(sources) == 1 else put_on(loaded, changes, facts=facts)
 
 
 def read_adapter(
@@ -170,7 +170,7 @@ def wanted(fields: Fields, known: Mapping[str, Place], *, prefix: str) -> set[st
     unclear = any(fields.values.get(name) for name in ("exclude_modules", "layers_to_transform"))
     if unclear or not isinstance(targets, list):
         return set()
-    return {layer for layer in known for target in targets if f".{prefix}{layer}".endswith(f".{target}")}
+    return {layer for layer in known for target in targets if meant(target, prefix + layer)}
 
 
 def number(fields: Fields, name: str) -> Any:

@@ -205,7 +205,7 @@ def step(network: Transformer, cache: Cache, *, pieces: list[list[int]], wanted:
         lay_out(network)
     weight = network.next_weight
     with laid_out():
-        multiple = STEADY if packed_of(weight) is weight else 1  # laid out, one row has the bits of any
+        multiple = STEADY if packed_of(weight)[0] is weight else 1  # laid out, one row has the bits of any
         batch = pack(pieces, past=cache.lengths, multiple=multiple)
         stream = network(batch, Context.of(batch.layout, cache=cache))
         ends = [(span.stop, count) for span, count in zip(batch.layout.slices, wanted, strict=True)]

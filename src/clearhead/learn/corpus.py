@@ -34,8 +34,7 @@ class Texts:
         """SHA-256 of the texts in order."""
         digest = hashlib.sha256()
         for text in self.texts:
-            raw = text.encode()
-            digest.update(f"{len(raw)} ".encode() + raw)
+            add_to(digest, text)
         return digest.hexdigest()
 
     def parts(self, seed: int) -> tuple["Texts", "Texts"]:
@@ -111,6 +110,13 @@ class Chats:
             asked = chat.messages[:place]
             found.append((str(asked[-1]["content"]), conversation(loaded.tokenizer, asked)))
         return found
+
+
+def add_to(digest: Any, text: str) -> int:
+    """Count a text into a digest of texts; returns its bytes."""
+    raw = text.encode()
+    digest.update(f"{len(raw)} ".encode() + raw)
+    return len(raw)
 
 
 def lessons_of(chat: Conversation, loaded: Loaded) -> list[Lesson]:

@@ -11,11 +11,13 @@ import numpy as np
 
 from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.files import leftovers, remove, settle, write_json
-from clearhead.checkpoint.lock import LOCK, check_free
+from clearhead.checkpoint.lock import check_free
 from clearhead.data.documents import documents
 from clearhead.errors import DataError, FolderError, SettingError
+from clearhead.learn.corpus import add_to
 from clearhead.learn.encoded import DOCUMENT, DOCUMENTS, FACTS, FORMAT, ID, IDS, Facts, digest_of, open_end
 from clearhead.learn.once import Once
+from clearhead.learn.vocabulary import check_folder
 from clearhead.settings import Encode
 from clearhead.tasks.pieces import ids_of, up_to
 from clearhead.text.tokenizer import Tokenizer
@@ -46,7 +48,7 @@ class Encoder(Once[Progress]):
         check_free(Path(settings.out))
         said = {name: value for name, value in asdict(settings).items() if name in MAKING}
         if not settings.resume:
-            check_folder(settings, Path(settings.out))
+            check_folder(settings, Path(settings.out), files=FILES, what="corpus")
             self.facts = Facts(0, 0, 0, hashlib.sha256().hexdigest(), "", said)
             return
         self.facts = Facts.read(Path(settings.out))
@@ -91,7 +93,7 @@ class Encoder(Once[Progress]):
     def begin(self) -> None:
         """Make the folder what it was after the last whole chunk, or that of a new corpus."""
         if not self.settings.resume:  # once more, now that nobody else can begin
-            check_folder(self.settings, self.out)
+            check_folder(self.settings, self.out, files=FILES, what="corpus")
         elif Facts.read(self.out) != self.facts:
             raise SettingError(f"--resume: {self.settings.out} has changed meanwhile; give the command again")
         for half in leftovers(self.out):
@@ -135,29 +137,3 @@ class Encoder(Once[Progress]):
         """Say how far it has come."""
         write_json(self.out / FACTS, {"format": FORMAT} | asdict(facts))
         self.facts = facts
-
-
-def add_to(digest: Any, text: str) -> int:
-    """Count a text in; returns its bytes."""
-    raw = text.encode()
-    digest.update(f"{len(raw)} ".encode() + raw)
-    return len(raw)
-
-
-def check_folder(settings: Encode, out: Path) -> None:
-    """Refuse a folder whose content could be lost, before any work."""
-    for file in settings.data:
-        if Path(file).exists() and Path(file).resolve().is_relative_to(out.resolve()):
-            raise SettingError(f"--data {file} lies in --out {out}, whose files are replaced; move it")
-    if not out.exists():
-        return
-    if not out.is_dir():
-        raise SettingError(f"--out {out} is a file; give a folder")
-    left = [*leftovers(out), out / LOCK]
-    names = {path.name for path in out.iterdir() if path not in left}
-    if more := sorted(names - FILES):
-        raise SettingError(f"--out {out} holds {more[0]}, which is no corpus's; give another folder")
-    if names and not settings.overwrite:
-        raise SettingError(
-            f"--out {out} holds a corpus; --resume to go on, --overwrite to replace it, or another --out"
-        )

@@ -1,9 +1,9 @@
 """A corpus on the disk as ids: read as a mapped file, so that it may be larger than memory."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import numpy as np
 import torch
@@ -21,7 +21,6 @@ FORMAT = "clearhead corpus 2"
 ID = np.dtype("<i4")  # one after another, all documents
 DOCUMENT = np.dtype([("end", "<i8"), ("bytes", "<i8")])  # where it ends among the ids; its bytes as text
 AT_ONCE = 2**24  # ids that are looked at together
-Numbers = NDArray[np.int64]
 
 
 def is_encoded(path: str | Path) -> bool:
@@ -44,7 +43,7 @@ class Facts:
     def read(cls, folder: Path) -> "Facts":
         """The facts of a folder; FolderError where they are not what this program writes."""
         said = read_json(folder / FACTS)
-        kinds = {"documents": int, "tokens": int, "bytes": int, "texts": str, "ids": str, "settings": dict}
+        kinds = {item.name: get_origin(item.type) or item.type for item in fields(cls)}
         right = said.pop("format", None) == FORMAT and said.keys() == kinds.keys()
         if not right or not all(type(said[name]) is kind for name, kind in kinds.items()):
             raise FolderError(f"{folder / FACTS} does not describe a corpus of ids; encode the texts again")

@@ -111,11 +111,10 @@ def command_of(run: "Course") -> tuple[str, ...]:
         value = getattr(settings, item.name)
         if value == item.default or item.name in ("resume", "overwrite"):
             continue
-        name = "from" if item.name == "base" else item.name
         if isinstance(value, bool):
-            words.append(flag(name) if value else flag(f"no_{name}"))
+            words.append(flag(item.name) if value else flag(f"no_{item.name}"))
         elif isinstance(value, list):
-            words += [flag(name), *(str(shown(item.name, one)) for one in value)]
+            words += [flag(item.name), *(str(shown(item.name, one)) for one in value)]
         else:
-            words += [flag(name), str(shown(item.name, value))]
+            words += [flag(item.name), str(shown(item.name, value))]
     return tuple(words)

@@ -1,13 +1,15 @@
 """A tokenizer learned from files: they are read as a stream, so that they may be larger than memory."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from clearhead.checkpoint.files import leftovers
+from clearhead.checkpoint.lock import LOCK
 from clearhead.data.rows import read_texts
 from clearhead.errors import SettingError
-from clearhead.settings import Vocabulary
+from clearhead.settings import Encode, Vocabulary
 from clearhead.text.train import train_tokenizer
 
 FILES = {"tokenizer.json", "tokenizer_config.json"}
@@ -37,12 +39,7 @@ def learn_vocabulary(settings: Vocabulary) -> Learned:
     then.
     """
     begin = time.perf_counter()
-    check_folder(Path(settings.out), overwrite=settings.overwrite)
-    for file in settings.data:
-        if Path(file).exists() and Path(file).resolve().is_relative_to(Path(settings.out).resolve()):
-            raise SettingError(
-                f"--data {file} lies in --out {settings.out}, whose files are replaced; move it"
-            )
+    check_folder(settings, Path(settings.out), files=FILES, what="tokenizer")
     counted = Counted(settings)
     tokenizer = train_tokenizer(
         counted,
@@ -65,17 +62,25 @@ def learn_vocabulary(settings: Vocabulary) -> Learned:
     )
 
 
-def check_folder(out: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that holds anything, but for a tokenizer that is to be replaced."""
+def check_folder(settings: Vocabulary | Encode, out: Path, *, files: Collection[str], what: str) -> None:
+    """Refuse a folder that holds anything, but for what has these files and is to be replaced, and texts that
+    lie in it."""
     if not out.exists():
         return
     if not out.is_dir():
         raise SettingError(f"--out {out} is a file; give a folder")
-    names = {path.name.removesuffix(".part") for path in out.iterdir()}
-    if more := sorted(names - FILES):
-        raise SettingError(f"--out {out} holds {more[0]}, which is no tokenizer's; give another folder")
-    if names and not overwrite:
-        raise SettingError(f"--out {out} holds a tokenizer; give another folder, or replace it: --overwrite")
+    for file in settings.data:
+        if Path(file).exists() and Path(file).resolve().is_relative_to(out.resolve()):
+            raise SettingError(f"--data {file} lies in --out {out}, whose files are replaced; move it")
+    left = [*leftovers(out), out / LOCK]
+    names = {path.name.removesuffix(".part") for path in out.iterdir() if path not in left}
+    if more := sorted(names - {*files}):
+        raise SettingError(f"--out {out} holds {more[0]}, which is no {what}'s; give another folder")
+    if names and not settings.overwrite:
+        going_on = ", go on with it: --resume" if isinstance(settings, Encode) else ""
+        raise SettingError(
+            f"--out {out} holds a {what}; give another folder, or replace it: --overwrite{going_on}"
+        )
 
 
 class Counted:

@@ -97,10 +97,11 @@ def prepack(weights: Iterable[Tensor]) -> None:
         if known(weight) is None:
             copied = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), PACKED_ROWS)
             rows = torch.linspace(-9, 9, 3 * weight.shape[1]).sin().view(3, -1).to(weight.dtype)
-            together, apart = onednn(rows, copied), [onednn(row[None], copied) for row in rows]
-            finalize(weight, PACKED.pop, id(weight), None)
-            facts = ref(weight), state(weight), bits(weight), copied, torch.equal(together, torch.cat(apart))
-            PACKED[id(weight)] = facts
+            right, apart = onednn(rows, weight.detach()), [onednn(row[None], copied) for row in rows]
+            if torch.equal(onednn(rows, copied), right):  # tried, not trusted
+                facts = ref(weight), state(weight), bits(weight), copied, torch.equal(torch.cat(apart), right)
+                PACKED[id(weight)] = facts
+                finalize(weight, PACKED.pop, id(weight), None)
 
 
 def state(weight: Tensor) -> tuple[int, int]:
@@ -108,16 +109,15 @@ def state(weight: Tensor) -> tuple[int, int]:
     return weight._version, torch.get_num_threads()
 
 
-def known(weight: Tensor) -> Tensor | None:
-    """A weight as it was laid out, if it still has the state that it had."""
+def known(weight: Tensor) -> tuple[Tensor, bool] | None:
+    """The copy of a weight, and whether one row has there the bits of any, if its state is what it was."""
     found = PACKED.get(id(weight))
-    return found[3] if found and found[0]() is weight and found[1] == state(weight) else None
+    return found[3:] if found and found[0]() is weight and found[1] == state(weight) else None
 
 
-def packed_of(weight: Tensor) -> Tensor:
-    """A weight as it was laid out for few rows, if it still is what it was then; else the weight itself."""
-    found = known(weight) if PACKED and getattr(WITHIN, "on", False) else None
-    return weight if found is None else found
+def packed_of(weight: Tensor) -> tuple[Tensor, bool]:
+    """What `known` says, where copies are taken; else the weight itself."""
+    return (PACKED and getattr(WITHIN, "on", False) and known(weight)) or (weight, True)
 
 
 def forget_changed(weights: Iterable[Tensor]) -> bool:
@@ -141,8 +141,8 @@ def onednn(
     x: Tensor, weight: Tensor, *, bias: Tensor | None = None, activation: Activation | None = None
 ) -> Tensor:
     """activation(x · weightᵀ + bias) in one pass, without gradients."""
-    laid, (name, kind) = packed_of(weight), FUSED[activation] if activation else ("none", "")
-    if len(x) == 1 and laid is not weight and not PACKED[id(weight)][4]:
+    (laid, alone), (name, kind) = packed_of(weight), FUSED[activation] if activation else ("none", "")
+    if len(x) == 1 and not alone:
         x = functional.pad(x, (0, 0, 0, 1))  # some kernels for one row sum in another order
         return torch.ops.mkldnn._linear_pointwise(x, laid, bias, name, [], kind)[:1]
     return torch.ops.mkldnn._linear_pointwise(x, laid, bias, name, [], kind)

@@ -34,7 +34,7 @@ def at_home(path: str) -> str:
 
 def flag(name: str) -> str:
     """The flag of an option."""
-    return f"--{name.replace('_', '-')}"
+    return "--from" if name == "base" else f"--{name.replace('_', '-')}"
 
 
 def at_least(name: str, value: float, *, least: float) -> None:
@@ -64,15 +64,14 @@ def check_values(settings: Any) -> None:
         given = getattr(settings, item.name)
         words = given if isinstance(given, list) else [given]
         if "" in words:
-            name = "from" if item.name == "base" else item.name
             raise SettingError(
-                f"{flag(name)} is empty; give a value, or leave it out ({item.metadata['help']})"
+                f"{flag(item.name)} is empty; give a value, or leave it out ({item.metadata['help']})"
             )
         if item.metadata["path"] and given is not None:
             homes = [at_home(word) for word in words]
             object.__setattr__(settings, item.name, homes if isinstance(given, list) else homes[0])
-        if item.metadata["path"] or item.name in ("data", "tokenizer"):
-            check_reach(flag("from" if item.name == "base" else item.name), words)
+        if item.metadata["path"]:
+            check_reach(flag(item.name), words)
         choices = [
             value for kind in (hints[item.name], *get_args(hints[item.name])) for value in _literals(kind)
         ]
@@ -104,9 +103,10 @@ def check_written(settings: Any, *, but: Sequence[str] = ()) -> None:
         given = () if item.name in but else getattr(settings, item.name)
         for word in given if isinstance(given, list) else [given]:
             if isinstance(word, str) and any("\ud800" <= sign <= "\udfff" for sign in word):
-                name = "from" if item.name == "base" else item.name
                 fix = "rename it" if os.path.exists(word) else "give another name"
-                raise SettingError(f"{flag(name)} {word!r} is not UTF-8, and is written into files; {fix}")
+                raise SettingError(
+                    f"{flag(item.name)} {word!r} is not UTF-8, and is written into files; {fix}"
+                )
 
 
 def _literals(kind: Any) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class NextToken(torch.autograd.Function):
     def forward(ctx: Any, *given: Any) -> Tensor:
         """x `[rows, width]`, the layer's matrix `[vocab, width]`, its bias or None, targets `[rows]`."""
         x, weight, bias, targets = given
-        rows = max(FEWEST, CHUNK // weight.shape[0])
+        rows = rows_at_once(weight)
         total = torch.zeros((), dtype=torch.float64)
         # A matrix that stays as it is needs no gradient, which is a third of the work.
         for_x, for_weight = torch.empty_like(x), torch.zeros_like(weight) if weight.requires_grad else None
@@ -90,6 +90,11 @@ class NextToken(torch.autograd.Function):
         return *(None if one is None else one * gradients[0] for one in ctx.saved_tensors), None
 
 
+def rows_at_once(weight: Tensor) -> int:
+    """Of how many rows the logits of a matrix `[vocab, width]` are held together."""
+    return max(FEWEST, CHUNK // len(weight))
+
+
 def next_token_loss(
     x: Float[Tensor, "rows width"],
     weight: Float[Tensor, "vocab width"],
@@ -105,7 +110,7 @@ def next_token_loss(
         found: Tensor = NextToken.apply(x, weight, bias, targets)
         return found
     total = torch.zeros((), dtype=torch.float64)
-    rows = max(FEWEST, CHUNK // weight.shape[0])
+    rows = rows_at_once(weight)
     for start in range(0, len(x), rows):
         logits = functional.linear(x[start : start + rows], weight, bias)
         right = targets[start : start + rows]
