@@ -87,7 +87,9 @@ def test_pairs_cut_to_a_limit(kind, readers):
 @settings(max_examples=60, deadline=None)
 @given(first=ANY, second=ANY, limit=st.integers(5, 25))
 def test_any_texts(kind, readers, first, second, limit):
-    assume(not any(token in text for token in readers[kind][1].all_special_tokens for text in (first, second)))
+    assume(
+        not any(token in text for token in readers[kind][1].all_special_tokens for text in (first, second))
+    )
     check(kind, readers, first)
     check(kind, readers, (first, second), max_length=limit, truncation="longest_first")
 

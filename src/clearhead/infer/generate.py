@@ -13,13 +13,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from clearhead.engine.products import STEADY, forget_changed, laid_out, packed_of, prepack
 from clearhead.errors import DataError, NotFinite, SettingError
 from clearhead.infer.choosing import chosen, ruled, stream_of
 from clearhead.infer.model import Model, asked, check_texts
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
-from clearhead.model.linear import STEADY, Linear, forget_changed, laid_out, packed_of, prepack
+from clearhead.model.linear import Linear
 from clearhead.model.transformer import Transformer, own_modes
 from clearhead.settings import Generating, made
 from clearhead.text.stream import Stream
