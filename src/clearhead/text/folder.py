@@ -11,14 +11,15 @@ from tokenizers import Tokenizer as Core
 
 from clearhead.errors import FolderError
 from clearhead.text.encoding import Template
-from clearhead.text.facts import GROUPS, listed_tokens, role_names
+from clearhead.text.facts import GROUPS, core_of, listed_tokens, role_names
 from clearhead.text.kinds import CLASSES, LLAMA, MODEL_TYPES, Kind
-from clearhead.text.vocabulary import CONVERT, read_vocabulary
+from clearhead.text.vocabulary import CONVERT, check_charsmap, read_vocabulary
 
 Json = dict[str, Any]
 
 AS_IT_STANDS = "PreTrainedTokenizerFast"  # the published class that adds nothing to tokenizer.json
 FOLLOWED = ("mistral", "qwen2")  # whose published reader follows tokenizer.json, whatever LlamaTokenizer is
+MOST = 1_000_000  # tokens that a configuration may add without naming them
 OPTIONS = ("lstrip", "rstrip", "single_word", "normalized", "special")
 
 
@@ -37,7 +38,7 @@ def read_folder(folder: Path) -> tuple[Core, Json]:
     config = _read_config(folder, rules or {})
     kind, name = _kind(folder, config, rules=rules)
     if core is None or rules is None:
-        file, kind, core = read_vocabulary(folder, kind=kind, name=name)
+        file, kind, core = read_vocabulary(folder, kind=kind, name=name, config=config)
         config = {**kind.defaults, **config}
         _check_basic(file, config)
         _add_tokens(folder, core, config=config)
@@ -108,6 +109,8 @@ def _check_config(path: Path, config: Json) -> None:
             raise FolderError(f"{path}: {token!r} is no token; write a string, or an object with a content")
     if (side := config.get("truncation_side", "right")) not in ("left", "right"):
         raise FolderError(f"{path}: truncation_side={side!r} is not known; use 'left' or 'right'")
+    if type(gaps := config.get("extra_ids", 0)) is not int or not 0 <= gaps <= MOST:
+        raise FolderError(f"{path}: extra_ids={gaps!r} is not known; use a whole number from 0")
     if config.get("fast_tokenizer_files"):
         raise FolderError(
             f"{path}: fast_tokenizer_files names a file for each version of a library; {CONVERT}"
@@ -134,7 +137,7 @@ def _read_rules(path: Path, rules: Json) -> tuple[Core, Json]:
     _check_maps(path, rules.get("normalizer"))
     _check_merges(path, rules.get("model"))
     try:
-        core = Core.from_str(json.dumps(rules))
+        core = core_of(rules)
     except Exception as error:  # the library raises nothing more specific
         raise FolderError(
             f"{path} does not describe a tokenizer ({error}); fetch it again, or {CONVERT}"
@@ -158,16 +161,13 @@ def _places(part: Json) -> list[Json]:
 
 
 def _check_maps(path: Path, part: Any) -> None:
-    """The library does not survive a broken table of replacements: its trie in 32-bit units, then texts."""
+    """Refuse a broken table of replacements, wherever it stands."""
     if isinstance(part, dict) and part.get("type") == "Precompiled":
         try:
             table = base64.b64decode(part.get("precompiled_charsmap") or "", validate=True)
-            size = int.from_bytes(table[:4], "little")
-            table[4 + size :].decode()
         except (TypeError, ValueError):
-            size = -1
-        if size < 1024 or size % 4 or size + 4 > len(table):
-            raise FolderError(f"{path}: precompiled_charsmap of the normalizer is broken; fetch it again")
+            table = b""
+        check_charsmap(path, table)
     for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
         _check_maps(path, inner)
 

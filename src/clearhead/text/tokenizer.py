@@ -26,6 +26,7 @@ from clearhead.text.facts import (
     as_published,
     as_special,
     control_names,
+    core_of,
     cuts_at_spaces,
     is_lossless,
     model_unknown,
@@ -269,7 +270,7 @@ class Tokenizer:
             return self._core
         for step in first:
             step["prepend_scheme"] = "never"
-        core = Core.from_str(json.dumps(rules))
+        core = core_of(rules)
         core.encode_special_tokens = True
         return core
 
@@ -296,4 +297,4 @@ class Tokenizer:
 
 
 def _copied(rules: str, config: Mapping[str, Any]) -> Tokenizer:
-    return Tokenizer(Core.from_str(rules), config)
+    return Tokenizer(core_of(json.loads(rules)), config)
