@@ -321,6 +321,43 @@ def model_folder(folder: Path, name: str, model: bytes, **contents: Any) -> Path
     return folder
 
 
+GERMAN = ["die Katze saß auf der Matte , und der Hund nicht", "ein naives Café : Éclairs", "für 中文 ₂"] * 4
+
+
+def marian_folder(folder: Path, *, separate: bool = False, every: bool = False, **config: Any) -> Path:
+    """opus-mt's files: two models, pieces in an order of their own, some of which are not numbered. Where
+    `every` byte is a piece, unknown characters are spelled in bytes."""
+    options = {"byte_fallback": True} if every else {}
+    size = 256 if every else 0
+    models_ = {
+        "source.spm": pieces(size + 90, **options),
+        "target.spm": pieces(size + 120, *GERMAN, **options),
+    }
+    known = {name: _texts(model)[3:-4] for name, model in models_.items()}  # behind <unk>, <s> and </s>
+    source, target = known.values()
+    first, last = {"</s>": 0, "<unk>": 1}, (">>deu<<", ">>fra<<", "<pad>")
+    vocabularies = {"vocab.json": [*reversed(target), *source, *last]}
+    if separate:
+        vocabularies = {"vocab.json": [*source, *last], "target_vocab.json": [*target, "<pad>"]}
+    for name, rest in vocabularies.items():
+        ids = {token: 2 + id for id, token in enumerate(dict.fromkeys(rest))}
+        files(folder, **{name.replace(".", "_"): {**first, **ids}})
+    for name, model in models_.items():
+        (folder / name).write_bytes(model)
+    config = {
+        "source_lang": "en",
+        "target_lang": "de",
+        **({"separate_vocabs": True} if separate else {}),
+        **config,
+    }
+    return files(folder, tokenizer_config_json=config, config_json={"model_type": "marian"})
+
+
+def _texts(model: bytes) -> list[str]:
+    read = sentencepiece.SentencePieceProcessor(model_proto=model)
+    return [read.IdToPiece(id) for id in range(len(read))]
+
+
 def t5_rules() -> Core:
     """t5-small's tokenizer.json, with fewer words."""
     words = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -2.0), ("▁the", -3.0), ("▁cat", -3.5)]
@@ -424,6 +461,8 @@ def published_folders(base: Path) -> dict[str, Path]:
         "t5_pieces": model_folder(
             base / "t5_pieces", "spiece.model", t5_pieces(), config_json={"model_type": "t5"}
         ),
+        "marian": marian_folder(base / "marian"),
+        "marian_separate": marian_folder(base / "marian_separate", separate=True),
         "words": rules_folder(word_level(), base / "words", tokenizer_class="PreTrainedTokenizerFast"),
         "trained": _made(train_tokenizer(SENTENCES, vocab=300), base / "trained"),
         "trained_pieces": _made(
@@ -436,7 +475,7 @@ PUBLISHED = [
     *("bert", "bert_cased", "distilbert", "electra", "mobilebert", "roberta", "roberta_spaced"),
     *("roberta_rules", "gpt2", "gpt2_begin", "modernbert", "xlmr", "xlmr_later", "camembert"),
     *("xlmr_pieces", "camembert_pieces", "bart", "bart_rules", "t5", "t5_pieces"),
-    *("words", "trained", "trained_pieces"),
+    *("marian", "marian_separate", "words", "trained", "trained_pieces"),
 ]
 
 

@@ -32,6 +32,20 @@ def core_of(rules: Mapping[str, Any]) -> Core:
     return core
 
 
+def following(core: Core) -> Core:
+    """A core for what is not the beginning of a text: a ▁ that stands there alone is left out."""
+    rules = json.loads(core.to_str())
+    steps: list[Any] = [*steps_of(rules["pre_tokenizer"])]
+    first = [step for step in steps if step.get("prepend_scheme") == "first"]
+    if not first:
+        return core
+    for step in first:
+        step["prepend_scheme"] = "never"
+    core = core_of(rules)
+    core.encode_special_tokens = True
+    return core
+
+
 def role_names(config: Mapping[str, Any]) -> dict[str, str]:
     """Published role (`"sep_token"`) → token (`"[SEP]"`)."""
     return {role: content(config[role]) for role in ROLES if config.get(role)}

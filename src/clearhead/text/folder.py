@@ -23,41 +23,42 @@ MOST = 1_000_000  # tokens that a configuration may add without naming them
 OPTIONS = ("lstrip", "rstrip", "single_word", "normalized", "special")
 
 
-def read_folder(folder: Path) -> tuple[Core, Json]:
+def read_folder(folder: Path, *, prefix: str = "") -> tuple[Core, Json]:
     """The tokenizer in `folder` and its configuration, with the defaults of its class filled in.
 
     tokenizer.json is preferred to vocab.txt, and to vocab.json with merges.txt. The class is the one that
-    tokenizer_config.json names, or the one of config.json's model_type.
+    tokenizer_config.json names, or the one of config.json's model_type. With a `prefix` the names of both
+    files begin with it, and no other file counts.
     """
     if not folder.is_dir():
         raise FolderError(f"{folder} is not a folder; give the folder that holds tokenizer.json")
-    rules = _read_json(folder / "tokenizer.json")
-    core = None
+    path, core = folder / f"{prefix}tokenizer.json", None
+    rules = read_json(path)
     if rules is not None:
-        core, rules = _read_rules(folder / "tokenizer.json", rules)
-    config = _read_config(folder, rules or {})
+        core, rules = _read_rules(path, rules)
+    config = read_config(folder, rules or {}, prefix=prefix)
     kind, name = _kind(folder, config, rules=rules)
     if core is None or rules is None:
         file, kind, core = read_vocabulary(folder, kind=kind, name=name, config=config)
         config = {**kind.defaults, **config}
         _check_basic(file, config)
-        _add_tokens(folder, core, config=config)
+        add_tokens(folder, core, config=config)
         _dress(file, core, kind=kind, config=config, rules={})
         listed = {token.content: token for token in core.get_added_tokens_decoder().values()}
         for role, token in role_names(config).items():
             if core.token_to_id(token) is not None:
                 core.add_special_tokens([listed.get(token, _as_added(config[role]))])
     else:
-        _add_tokens(folder, core, config=config)
+        add_tokens(folder, core, config=config)
         if kind is not None and isinstance(core.model, kind.model):
             config = {**kind.defaults, **config}
-            _dress(folder / "tokenizer.json", core, kind=kind, config=config, rules=rules)
+            _dress(path, core, kind=kind, config=config, rules=rules)
         if (rules.get("truncation") or {}).get("direction") == "Left":
             config = {"truncation_side": "left", **config}
     return core, config
 
 
-def _read_json(path: Path) -> Json | None:
+def read_json(path: Path) -> Json | None:
     """The object in a JSON file; None if there is no such file."""
     if not path.is_file():
         if os.path.lexists(path):
@@ -72,25 +73,30 @@ def _read_json(path: Path) -> Json | None:
     return content
 
 
-def _read_config(folder: Path, rules: Json) -> Json:
-    """tokenizer_config.json; two older files join it where it does not list the added tokens itself."""
-    config = _read_json(folder / "tokenizer_config.json") or {}
+def read_config(folder: Path, rules: Json, *, prefix: str = "") -> Json:
+    """tokenizer_config.json; two older files join it where it does not list the added tokens itself. With a
+    `prefix` its name begins with it, and nothing joins it."""
+    path = folder / f"{prefix}tokenizer_config.json"
+    config = read_json(path) or {}
+    if prefix:
+        _check_config(path, config)
+        return config
     if (template := folder / "chat_template.jinja").is_file():
         try:
             config["chat_template"] = template.read_text(encoding="utf-8")
         except ValueError as error:
             raise FolderError(f"{template} is not UTF-8 text ({error}); fetch it again") from error
-    _check_config(folder / "tokenizer_config.json", config)
+    _check_config(path, config)
     if "added_tokens_decoder" in config:
         return config
-    older = _read_json(folder / "special_tokens_map.json") or {}
+    older = read_json(folder / "special_tokens_map.json") or {}
     _check_config(folder / "special_tokens_map.json", older)
     config = {**config, **older}
     stated = [token["content"] for token in rules.get("added_tokens") or ()]
     special = {token if isinstance(token, str) else token["content"] for token in listed_tokens(config)}
     added = {
         str(id): {"content": token, "special": token in special}
-        for token, id in (_read_json(folder / "added_tokens.json") or {}).items()
+        for token, id in (read_json(folder / "added_tokens.json") or {}).items()
         if token not in stated
     }
     return {**config, "added_tokens_decoder": added} if added else config
@@ -119,7 +125,7 @@ def _check_config(path: Path, config: Json) -> None:
 
 def _kind(folder: Path, config: Json, *, rules: Json | None) -> tuple[Kind | None, str | None]:
     """How the folder's class builds a tokenizer, if we know, and what names the class."""
-    model = _read_json(folder / "config.json") or {}
+    model = read_json(folder / "config.json") or {}
     name, model_type = config.get("tokenizer_class") or model.get("tokenizer_class"), model.get("model_type")
     if isinstance(name, str) and model_type != "modernbert":  # whose class is published wrongly
         name = name.removesuffix("Fast")
@@ -256,7 +262,7 @@ def _dress(file: Path, core: Core, *, kind: Kind, config: Json, rules: Json) -> 
         )
 
 
-def _add_tokens(folder: Path, core: Core, *, config: Json) -> None:
+def add_tokens(folder: Path, core: Core, *, config: Json) -> None:
     """The added tokens that the configuration lists, with their ids and options."""
     decoder = config.get("added_tokens_decoder") or {}
     if not isinstance(decoder, dict) or not all(id.isdecimal() for id in decoder):
