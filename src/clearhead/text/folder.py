@@ -11,52 +11,54 @@ from tokenizers import Tokenizer as Core
 
 from clearhead.errors import FolderError
 from clearhead.text.encoding import Template
-from clearhead.text.facts import GROUPS, listed_tokens, role_names
+from clearhead.text.facts import GROUPS, core_of, listed_tokens, role_names
 from clearhead.text.kinds import CLASSES, LLAMA, MODEL_TYPES, Kind
-from clearhead.text.vocabulary import CONVERT, read_vocabulary
+from clearhead.text.vocabulary import CONVERT, check_charsmap, read_vocabulary
 
 Json = dict[str, Any]
 
 AS_IT_STANDS = "PreTrainedTokenizerFast"  # the published class that adds nothing to tokenizer.json
 FOLLOWED = ("mistral", "qwen2")  # whose published reader follows tokenizer.json, whatever LlamaTokenizer is
+MOST = 1_000_000  # tokens that a configuration may add without naming them
 OPTIONS = ("lstrip", "rstrip", "single_word", "normalized", "special")
 
 
-def read_folder(folder: Path) -> tuple[Core, Json]:
+def read_folder(folder: Path, *, prefix: str = "") -> tuple[Core, Json]:
     """The tokenizer in `folder` and its configuration, with the defaults of its class filled in.
 
     tokenizer.json is preferred to vocab.txt, and to vocab.json with merges.txt. The class is the one that
-    tokenizer_config.json names, or the one of config.json's model_type.
+    tokenizer_config.json names, or the one of config.json's model_type. With a `prefix` the names of both
+    files begin with it, and no other file counts.
     """
     if not folder.is_dir():
         raise FolderError(f"{folder} is not a folder; give the folder that holds tokenizer.json")
-    rules = _read_json(folder / "tokenizer.json")
-    core = None
+    path, core = folder / f"{prefix}tokenizer.json", None
+    rules = read_json(path)
     if rules is not None:
-        core, rules = _read_rules(folder / "tokenizer.json", rules)
-    config = _read_config(folder, rules or {})
+        core, rules = _read_rules(path, rules)
+    config = read_config(folder, rules or {}, prefix=prefix)
     kind, name = _kind(folder, config, rules=rules)
     if core is None or rules is None:
-        file, kind, core = read_vocabulary(folder, kind=kind, name=name)
+        file, kind, core = read_vocabulary(folder, kind=kind, name=name, config=config)
         config = {**kind.defaults, **config}
         _check_basic(file, config)
-        _add_tokens(folder, core, config=config)
+        add_tokens(folder, core, config=config)
         _dress(file, core, kind=kind, config=config, rules={})
         listed = {token.content: token for token in core.get_added_tokens_decoder().values()}
         for role, token in role_names(config).items():
             if core.token_to_id(token) is not None:
                 core.add_special_tokens([listed.get(token, _as_added(config[role]))])
     else:
-        _add_tokens(folder, core, config=config)
+        add_tokens(folder, core, config=config)
         if kind is not None and isinstance(core.model, kind.model):
             config = {**kind.defaults, **config}
-            _dress(folder / "tokenizer.json", core, kind=kind, config=config, rules=rules)
+            _dress(path, core, kind=kind, config=config, rules=rules)
         if (rules.get("truncation") or {}).get("direction") == "Left":
             config = {"truncation_side": "left", **config}
     return core, config
 
 
-def _read_json(path: Path) -> Json | None:
+def read_json(path: Path) -> Json | None:
     """The object in a JSON file; None if there is no such file."""
     if not path.is_file():
         if os.path.lexists(path):
@@ -71,25 +73,30 @@ def _read_json(path: Path) -> Json | None:
     return content
 
 
-def _read_config(folder: Path, rules: Json) -> Json:
-    """tokenizer_config.json; two older files join it where it does not list the added tokens itself."""
-    config = _read_json(folder / "tokenizer_config.json") or {}
+def read_config(folder: Path, rules: Json, *, prefix: str = "") -> Json:
+    """tokenizer_config.json; two older files join it where it does not list the added tokens itself. With a
+    `prefix` its name begins with it, and nothing joins it."""
+    path = folder / f"{prefix}tokenizer_config.json"
+    config = read_json(path) or {}
+    if prefix:
+        _check_config(path, config)
+        return config
     if (template := folder / "chat_template.jinja").is_file():
         try:
             config["chat_template"] = template.read_text(encoding="utf-8")
         except ValueError as error:
             raise FolderError(f"{template} is not UTF-8 text ({error}); fetch it again") from error
-    _check_config(folder / "tokenizer_config.json", config)
+    _check_config(path, config)
     if "added_tokens_decoder" in config:
         return config
-    older = _read_json(folder / "special_tokens_map.json") or {}
+    older = read_json(folder / "special_tokens_map.json") or {}
     _check_config(folder / "special_tokens_map.json", older)
     config = {**config, **older}
     stated = [token["content"] for token in rules.get("added_tokens") or ()]
     special = {token if isinstance(token, str) else token["content"] for token in listed_tokens(config)}
     added = {
         str(id): {"content": token, "special": token in special}
-        for token, id in (_read_json(folder / "added_tokens.json") or {}).items()
+        for token, id in (read_json(folder / "added_tokens.json") or {}).items()
         if token not in stated
     }
     return {**config, "added_tokens_decoder": added} if added else config
@@ -108,6 +115,8 @@ def _check_config(path: Path, config: Json) -> None:
             raise FolderError(f"{path}: {token!r} is no token; write a string, or an object with a content")
     if (side := config.get("truncation_side", "right")) not in ("left", "right"):
         raise FolderError(f"{path}: truncation_side={side!r} is not known; use 'left' or 'right'")
+    if type(gaps := config.get("extra_ids", 0)) is not int or not 0 <= gaps <= MOST:
+        raise FolderError(f"{path}: extra_ids={gaps!r} is not known; use a whole number from 0")
     if config.get("fast_tokenizer_files"):
         raise FolderError(
             f"{path}: fast_tokenizer_files names a file for each version of a library; {CONVERT}"
@@ -116,7 +125,7 @@ def _check_config(path: Path, config: Json) -> None:
 
 def _kind(folder: Path, config: Json, *, rules: Json | None) -> tuple[Kind | None, str | None]:
     """How the folder's class builds a tokenizer, if we know, and what names the class."""
-    model = _read_json(folder / "config.json") or {}
+    model = read_json(folder / "config.json") or {}
     name, model_type = config.get("tokenizer_class") or model.get("tokenizer_class"), model.get("model_type")
     if isinstance(name, str) and model_type != "modernbert":  # whose class is published wrongly
         name = name.removesuffix("Fast")
@@ -134,7 +143,7 @@ def _read_rules(path: Path, rules: Json) -> tuple[Core, Json]:
     _check_maps(path, rules.get("normalizer"))
     _check_merges(path, rules.get("model"))
     try:
-        core = Core.from_str(json.dumps(rules))
+        core = core_of(rules)
     except Exception as error:  # the library raises nothing more specific
         raise FolderError(
             f"{path} does not describe a tokenizer ({error}); fetch it again, or {CONVERT}"
@@ -158,16 +167,13 @@ def _places(part: Json) -> list[Json]:
 
 
 def _check_maps(path: Path, part: Any) -> None:
-    """The library does not survive a broken table of replacements: its trie in 32-bit units, then texts."""
+    """Refuse a broken table of replacements, wherever it stands."""
     if isinstance(part, dict) and part.get("type") == "Precompiled":
         try:
             table = base64.b64decode(part.get("precompiled_charsmap") or "", validate=True)
-            size = int.from_bytes(table[:4], "little")
-            table[4 + size :].decode()
         except (TypeError, ValueError):
-            size = -1
-        if size < 1024 or size % 4 or size + 4 > len(table):
-            raise FolderError(f"{path}: precompiled_charsmap of the normalizer is broken; fetch it again")
+            table = b""
+        check_charsmap(path, table)
     for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
         _check_maps(path, inner)
 
@@ -256,7 +262,7 @@ def _dress(file: Path, core: Core, *, kind: Kind, config: Json, rules: Json) -> 
         )
 
 
-def _add_tokens(folder: Path, core: Core, *, config: Json) -> None:
+def add_tokens(folder: Path, core: Core, *, config: Json) -> None:
     """The added tokens that the configuration lists, with their ids and options."""
     decoder = config.get("added_tokens_decoder") or {}
     if not isinstance(decoder, dict) or not all(id.isdecimal() for id in decoder):

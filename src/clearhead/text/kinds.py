@@ -12,9 +12,10 @@ from typing import Any
 from tokenizers import Tokenizer as Core
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from clearhead.text.facts import model_unknown, role_names, steps_of
+from clearhead.text.facts import content, listed_tokens, model_unknown, role_names, steps_of
 
 Config = Mapping[str, Any]
+Rows = list[tuple[str, float]]
 
 # BERT's options in tokenizer_config.json → those of the library's normaliser.
 BERT_OPTIONS = {
@@ -47,6 +48,10 @@ class Kind:
     """Options that these steps have."""
     options: Config = field(default_factory=dict)
     """Options of the library's model."""
+    file: str = ""
+    """What SentencePiece's own file is called, where the kind has one."""
+    rows: Callable[[Rows, Config], Rows] = lambda pieces, config: pieces
+    """The vocabulary with its scores, from the pieces of that file."""
 
     def strange(self, rules: Config, config: Config) -> str | None:
         """The part of tokenizer.json's content `rules` that `dress` would lose, if there is one."""
@@ -112,17 +117,34 @@ def _roberta(core: Core, config: Config, *, rules: Config) -> None:
     )
 
 
-def _sentencepiece(core: Core, config: Config, *, rules: Config) -> None:
-    """Unigram over words that begin with ▁, in RoBERTa's template (Conneau et al. 2020)."""
-    maps = [step for step in steps_of(rules.get("normalizer")) if step["type"] == "Precompiled"]
-    core.normalizer = (
-        normalizers.Precompiled(base64.b64decode(maps[0]["precompiled_charsmap"])) if maps else None
-    )
-    scheme = "always" if config["add_prefix_space"] else "never"
+def _pieces(core: Core, *, scheme: str, rules: Config) -> None:
+    """Unigram over words that begin with ▁ (Kudo and Richardson 2018), with the replacements of a
+    tokenizer.json, or of the model file that `core` was made from."""
+    if rules:
+        maps = [step for step in steps_of(rules["normalizer"]) if step["type"] == "Precompiled"]
+        core.normalizer = (
+            normalizers.Precompiled(base64.b64decode(maps[0]["precompiled_charsmap"])) if maps else None
+        )
     core.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme=scheme)]
     )
     core.decoder = decoders.Metaspace(prepend_scheme=scheme)
+
+
+def _t5(core: Core, config: Config, *, rules: Config) -> None:
+    """SentencePiece's words, each text closed, and tokens for gaps (Raffel et al. 2020, section 3.1.4)."""
+    _pieces(core, scheme="always", rules=rules)
+    listed = [token for token in map(content, listed_tokens(config)) if token.startswith("<extra_id_")]
+    core.add_special_tokens(listed or [f"<extra_id_{number}>" for number in range(config["extra_ids"])])
+    name, id = _token(core, config, role="eos_token")
+    core.post_processor = processors.TemplateProcessing(
+        single=["$A", name], pair=["$A", name, "$B", name], special_tokens=[(name, id)]
+    )
+
+
+def _sentencepiece(core: Core, config: Config, *, rules: Config) -> None:
+    """SentencePiece's words in RoBERTa's template (Conneau et al. 2020)."""
+    _pieces(core, scheme="always" if config["add_prefix_space"] else "never", rules=rules)
     core.post_processor = processors.RobertaProcessing(
         _token(core, config, role="eos_token"),
         _token(core, config, role="bos_token"),
@@ -149,6 +171,10 @@ def _token(core: Core, config: Config, *, role: str) -> tuple[str, int]:
     id = core.token_to_id(name)
     assert id is not None  # one of the `needed`
     return name, id
+
+
+def _named(config: Config, *roles: str) -> Rows:
+    return [(role_names(config)[f"{role}_token"], 0.0) for role in roles]
 
 
 def _roles(**names: str) -> dict[str, str]:
@@ -200,6 +226,12 @@ SENTENCEPIECE = Kind(
     steps=frozenset({"Precompiled", "Strip", "Replace", "WhitespaceSplit", "Metaspace"}),
     dress=_sentencepiece,
     options={"unk_id": 3},
+    file="sentencepiece.bpe.model",
+    rows=lambda pieces, config: [
+        *_named(config, "bos", "pad", "eos", "unk"),
+        *pieces[3:],
+        *_named(config, "mask"),
+    ],
 )
 
 CAMEMBERT = replace(
@@ -210,6 +242,24 @@ CAMEMBERT = replace(
         "tokenizer_class": "CamembertTokenizer",
         "additional_special_tokens": ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"],
     },
+    rows=lambda pieces, config: [
+        *(("<s>NOTUSED", 0.0), *_named(config, "pad"), ("</s>NOTUSED", 0.0), *_named(config, "unk")),
+        *(("<unk>NOTUSED", -100.0), *pieces[1:], *_named(config, "mask")),
+    ],
+)
+T5 = Kind(
+    model=models.Unigram,
+    defaults={"extra_ids": 100, **_roles(eos="</s>", unk="<unk>", pad="<pad>")}
+    | {"tokenizer_class": "T5Tokenizer"},
+    needed=("eos_token", "unk_token", "pad_token"),
+    steps=SENTENCEPIECE.steps,
+    dress=_t5,
+    options={"unk_id": 2},
+    file="spiece.model",
+    rows=lambda pieces, config: [
+        *pieces,
+        *((f"<extra_id_{number}>", 0.0) for number in reversed(range(config["extra_ids"]))),
+    ],
 )
 
 LLAMA = Kind(
@@ -235,6 +285,7 @@ CLASSES = {
     **dict.fromkeys(("RobertaTokenizer", "BartTokenizer"), ROBERTA),
     "XLMRobertaTokenizer": SENTENCEPIECE,
     "CamembertTokenizer": CAMEMBERT,
+    "T5Tokenizer": T5,
     "GPT2Tokenizer": GPT2,
 }
 # Values of model_type in config.json, for folders whose tokenizer_config.json names no class.
@@ -243,5 +294,6 @@ MODEL_TYPES = {
     **dict.fromkeys(("roberta", "bart"), ROBERTA),
     "xlm-roberta": SENTENCEPIECE,
     "camembert": CAMEMBERT,
+    "t5": T5,
     "gpt2": GPT2,
 }

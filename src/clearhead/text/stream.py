@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from clearhead.text.tokenizer import Tokenizer
 
 HALF = "\ufffd"  # what a decoder gives for bytes that are no whole character (yet)
-MOST = 8  # ids whose text may still be waiting; no character has more bytes than 4
+MOST, LONGEST = 8, 4  # ids whose text may still be waiting; bytes of a character
 
 
 @dataclass(eq=False)
@@ -27,7 +27,7 @@ class Stream:
     held: str = ""  # decoded, but perhaps the beginning of a stop string
 
     def __post_init__(self) -> None:
-        self.ids = list(self.before[-MOST:])
+        self.ids = list(self.before[-MOST - LONGEST :])
         self.shown = len(self.ids)
 
     def push(self, id: int) -> str:
@@ -41,14 +41,23 @@ class Stream:
 
     def _decoded(self, *, final: bool) -> str:
         """New whole characters. Decoders look at what stands before, so a few ids go along each time."""
-        start = max(0, self.shown - MOST)
-        before = self.tokenizer.decode(self.ids[start : self.shown])
+        start, before = self._context()
         after = self.tokenizer.decode(self.ids[start:])
         new = after[len(before) :]
         if not final and new.endswith(HALF) and len(self.ids) - self.shown < MOST:
             return ""
         self.shown = len(self.ids)
         return new
+
+    def _context(self) -> tuple[int, str]:
+        """Where the ids begin that go along, and their text. A decoder of bytes gives nothing but � for a run
+        of characters of whose first it has not all bytes, so they begin with a whole one."""
+        latest = max(0, self.shown - MOST)
+        for start in range(latest, max(0, latest - LONGEST + 1) - 1, -1):
+            text = self.tokenizer.decode(self.ids[start : self.shown])
+            if not text.startswith(HALF):
+                return start, text
+        return latest, self.tokenizer.decode(self.ids[latest : self.shown])
 
     def _release(self, new: str, *, final: bool) -> str:
         if self.stopped is not None:

@@ -23,19 +23,20 @@ from clearhead.text.encoding import (
     with_marks,
 )
 from clearhead.text.facts import (
-    as_published,
     as_special,
     control_names,
+    core_of,
     cuts_at_spaces,
+    following,
     is_lossless,
     model_unknown,
     model_vocabulary,
     role_names,
     spelled_controls,
-    steps_of,
     template_of,
 )
-from clearhead.text.folder import read_folder
+from clearhead.text.parts import Part, read_source, read_target, write
+from clearhead.text.pieces import Found, Kept, PieceReader
 from clearhead.text.words import PART, clean, parts
 
 
@@ -46,13 +47,14 @@ class Tokenizer:
     never the control id, so that no text can move the border between two segments or end a generation.
     """
 
-    def __init__(self, core: Core, config: Mapping[str, Any] | None = None):
+    def __init__(self, core: Core, config: Mapping[str, Any] | None = None, *, kept: Kept | None = None):
         """Take over `core`, which the caller must not use any more; `config` as in tokenizer_config.json.
+        `kept` are published files of which one finds the pieces, where `core` only numbers them.
 
         What would silently change results is removed from `core`: stored truncation and padding, and the
         dropout of merges (Provilkov et al. 2020), which is for training and gives one text different ids.
         """
-        self._core, self._config = core, dict(config or {})
+        self._core, self._config, self._kept = core, dict(config or {}), kept
         core.no_truncation()
         core.no_padding()
         rules = json.loads(core.to_str())
@@ -72,6 +74,11 @@ class Tokenizer:
         }
         unknown = self._vocabulary.get(model_unknown(rules) or "", self._roles.get("unk_token"))
         self._unknown_id = None if unknown in self._control_ids else unknown
+        self._reader: Core | PieceReader = core
+        if kept is not None:
+            self._reader = PieceReader(
+                kept, self._vocabulary, unknown=model_vocabulary(rules)[roles["unk_token"]]
+            )
         self._spelling = spelled_controls(
             model_vocabulary(rules), self._control_ids, unknown=self._unknown_id
         )
@@ -80,24 +87,27 @@ class Tokenizer:
 
     @classmethod
     def read(cls, folder: str | Path) -> "Tokenizer":
-        """The tokenizer of a published folder: tokenizer.json, or vocab.txt, or vocab.json with merges.txt.
+        """The tokenizer of a published folder: tokenizer.json, or the older vocabulary files. Of a model that
+        has two it is the one for what it reads.
 
         tokenizer_config.json, special_tokens_map.json and added_tokens.json are used when present. Raises
         FolderError naming the file and the remedy if something is missing, broken, or would give other ids
         than published.
         """
-        return cls(*read_folder(Path(folder)))
+        core, config, kept = read_source(Path(folder))
+        return cls(core, config, kept=kept)
 
-    def write(self, folder: str | Path) -> None:
-        """Write tokenizer.json and tokenizer_config.json; its fields that are not used here stay."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        config = json.dumps(as_published(self._config), indent=2, ensure_ascii=False)
-        contents = {"tokenizer_config.json": config, "tokenizer.json": self._core.to_str(pretty=True)}
-        for name, content in contents.items():
-            (folder / f"{name}.part").write_text(content + "\n", encoding="utf-8")
-        for name in contents:  # whoever is stopped while writing leaves no half of a file
-            (folder / f"{name}.part").replace(folder / name)
+    @classmethod
+    def read_target(cls, folder: str | Path) -> "Tokenizer | None":
+        """The tokenizer for what a model of `folder` writes; None where it is the one for what it reads."""
+        found = read_target(Path(folder))
+        return cls(found[0], found[1], kept=found[2]) if found else None
+
+    def write(self, folder: str | Path, *, part: Part = "source") -> None:
+        """Write tokenizer.json and tokenizer_config.json, or as `target` the same with target_ before their
+        names; fields that are not used here stay. Of a Marian folder also all its files as they were, and no
+        tokenizer.json, which could not say how texts are cut."""
+        write(Path(folder), self._core, config=self._config, kept=self._kept, part=part)
 
     def encode(
         self,
@@ -117,7 +127,7 @@ class Tokenizer:
         rows = rows_of(texts)
         templates = [self._templates[len(row)] for row in rows]
         check_limit(limit, long, needed=max((template.special_count for template in templates), default=0))
-        contents = iter(self._contents([text for row in rows for text in row], self._core))
+        contents = iter(self._contents([text for row in rows for text in row]))
         result = []
         for index, (row, template) in enumerate(zip(rows, templates, strict=True)):
             whole = [next(contents) for _ in row]
@@ -147,7 +157,7 @@ class Tokenizer:
     def plain(self, texts: Sequence[str], *, begins: bool = True) -> list[list[int]]:
         """The ids of each string by itself, with nothing around it. Without `begins` each follows something
         else, and gets nothing that stands only before a text."""
-        core = self._core if begins else self._following
+        core = self._reader if begins else self._following
 
         def ids(some: Iterable[str]) -> list[list[int]]:
             found = core.encode_batch_fast([clean(text) for text in some], add_special_tokens=False)
@@ -160,12 +170,12 @@ class Tokenizer:
     @cached_property
     def bulk(self) -> Callable[[Sequence[str]], list[list[int]]]:
         """`plain`, in a tenth of the time or less where another library is installed that gives its ids."""
-        return bulk_of(self._core, self.plain, spelled=self._spelled_ids)
+        return self.plain if self._kept else bulk_of(self._core, self.plain, spelled=self._spelled_ids)
 
     def words(self, text: str) -> list[int]:
         """For each id that `plain` gives for a text, the number of the word it is a piece of: words are what
         the tokenizer splits a text into before it looks for pieces."""
-        tokens = self._core.encode(clean(text), add_special_tokens=False)
+        tokens = self._reader.encode(clean(text), add_special_tokens=False)
         pairs = zip(tokens.ids, tokens.word_ids, strict=True)
         return [word or 0 for id, word in pairs for _ in self._spelling.get(id, (id,))]
 
@@ -253,30 +263,21 @@ class Tokenizer:
 
     def same(self, other: "Tokenizer") -> bool:
         """Whether both give every text the same ids, and the same roles to them."""
-        return self._core.to_str() == other._core.to_str() and self._roles == other._roles
+        files = self._kept == other._kept
+        return files and self._core.to_str() == other._core.to_str() and self._roles == other._roles
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The library's own copy forgets that special tokens in a text are text.
-        return _copied, (self._core.to_str(), self._config)
+        return _copied, (self._core.to_str(), (self._config, self._kept))
 
     @cached_property
-    def _following(self) -> Core:
-        """The core for what is not the beginning of a text: a ▁ that stands there alone is left out."""
-        rules = json.loads(self._core.to_str())
-        steps: list[Any] = [*steps_of(rules["pre_tokenizer"])]
-        first = [step for step in steps if step.get("prepend_scheme") == "first"]
-        if not first:
-            return self._core
-        for step in first:
-            step["prepend_scheme"] = "never"
-        core = Core.from_str(json.dumps(rules))
-        core.encode_special_tokens = True
-        return core
+    def _following(self) -> Core | PieceReader:
+        return self._reader if self._kept else following(self._core)
 
-    def _contents(self, texts: list[str], core: Core) -> list[Content]:
+    def _contents(self, texts: list[str]) -> list[Content]:
         """Each string's own tokens, without a control id among them."""
         read = [clean(text) for text in texts]
-        found = core.encode_batch(read, add_special_tokens=False)
+        found: Sequence[CoreEncoding | Found] = self._reader.encode_batch(read, add_special_tokens=False)
         return [self._content(text, tokens) for text, tokens in zip(read, found, strict=True)]
 
     def _spelled_ids(self, ids: list[int]) -> list[int]:
@@ -285,7 +286,7 @@ class Tokenizer:
             return ids
         return [letter for id in ids for letter in self._spelling.get(id, (id,))]
 
-    def _content(self, text: str, tokens: CoreEncoding) -> Content:
+    def _content(self, text: str, tokens: CoreEncoding | Found) -> Content:
         ids, offsets = tokens.ids, tokens.offsets
         if not self._spelling.keys().isdisjoint(ids):
             # The model found a control token among its words (in Unigram vocabularies `</s>` is one).
@@ -295,5 +296,5 @@ class Tokenizer:
         return Content(ids, offsets if text.isascii() else with_marks(text, offsets))
 
 
-def _copied(rules: str, config: Mapping[str, Any]) -> Tokenizer:
-    return Tokenizer(Core.from_str(rules), config)
+def _copied(rules: str, rest: tuple[Mapping[str, Any], Kept | None]) -> Tokenizer:
+    return Tokenizer(core_of(json.loads(rules)), rest[0], kept=rest[1])

@@ -1,13 +1,18 @@
-"""The older vocabulary files: BERT's vocab.txt, and vocab.json with merges.txt of byte-level BPE."""
+"""The older vocabulary files: BERT's vocab.txt, vocab.json with merges.txt of byte-level BPE, and the models
+of SentencePiece."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from tokenizers import AddedToken, models, normalizers
 from tokenizers import Tokenizer as Core
-from tokenizers import models
 
 from clearhead.errors import FolderError
+from clearhead.text.facts import role_names
 from clearhead.text.kinds import BERT, CLASSES, Kind
+from clearhead.text.pieces import Sort, read_model
 
 # The published converter knows every format.
 CONVERT = (
@@ -15,10 +20,13 @@ CONVERT = (
 )
 
 
-def read_vocabulary(folder: Path, *, kind: Kind | None, name: str | None) -> tuple[Path, Kind, Core]:
+def read_vocabulary(
+    folder: Path, *, kind: Kind | None, name: str | None, config: Mapping[str, Any]
+) -> tuple[Path, Kind, Core]:
     """The file, how to build a tokenizer of its kind, and a core with nothing but the vocabulary in it.
 
-    `kind` is that of the folder's class, which `name` is called by messages. Raises FolderError if the files
+    `kind` is that of the folder's class, which `name` is called by messages; `config` says how many tokens
+    some kinds add. Raises FolderError if the files
     are broken, belong to another class, or hold a vocabulary that takes another library to read.
     """
     if (path := folder / "vocab.txt").is_file():
@@ -36,8 +44,14 @@ def read_vocabulary(folder: Path, *, kind: Kind | None, name: str | None) -> tup
                 f"name one as tokenizer_class in tokenizer_config.json, or {CONVERT}"
             )
         return path, kind, Core(_byte_level(path, folder / "merges.txt"))
+    if kind is not None and kind.file and (path := folder / kind.file).is_file():
+        return path, kind, _pieces(path, kind, config={**kind.defaults, **config})
     for path in sorted(folder.glob("*.model")):
-        raise FolderError(f"{path} is a sentencepiece model, which is not read; {CONVERT}")
+        raise FolderError(
+            f"{path} is a sentencepiece model, which is read under its "
+            "published name for T5Tokenizer, XLMRobertaTokenizer and CamembertTokenizer; name the class as "
+            f"tokenizer_class in tokenizer_config.json, or {CONVERT}"
+        )
     raise FolderError(
         f"{folder} has neither tokenizer.json nor vocab.txt, nor vocab.json with merges.txt; {CONVERT}"
     )
@@ -63,8 +77,8 @@ def _word_piece(path: Path) -> models.WordPiece:
     return models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100)
 
 
-def _byte_level(path: Path, merges: Path) -> models.BPE:
-    """Token → id as JSON; one merge a line, two tokens with a space between."""
+def numbered(path: Path) -> dict[str, int]:
+    """Token → id, as a vocab.json has it."""
     try:
         vocabulary = json.loads(_text(path))
     except (ValueError, RecursionError) as error:
@@ -74,6 +88,12 @@ def _byte_level(path: Path, merges: Path) -> models.BPE:
         raise FolderError(
             f"{path} must give each token an id of its own, a whole number from 0; fetch it again"
         )
+    return vocabulary
+
+
+def _byte_level(path: Path, merges: Path) -> models.BPE:
+    """Token → id as JSON; one merge a line, two tokens with a space between."""
+    vocabulary = numbered(path)
     pairs = []
     for number, line in enumerate(_text(merges).split("\n"), 1):
         if not line or line.startswith("#version"):
@@ -86,3 +106,40 @@ def _byte_level(path: Path, merges: Path) -> models.BPE:
             )
         pairs.append((pair[0], pair[1]))
     return models.BPE(vocabulary, pairs)
+
+
+def _pieces(path: Path, kind: Kind, *, config: Mapping[str, Any]) -> Core:
+    """SentencePiece's pieces as the library's own model, with its replacements and its special pieces."""
+    model = read_model(path)
+    if not model.unigram:
+        raise FolderError(
+            f"{path} is not a Unigram model, and {config['tokenizer_class']} has one; {CONVERT}"
+        )
+    rows = kind.rows([(piece.text, piece.score) for piece in model.pieces], config)
+    unknown = next((id for id, (text, _) in enumerate(rows) if text == role_names(config)["unk_token"]), None)
+    if unknown != kind.options.get("unk_id", unknown):
+        raise FolderError(
+            f"{path}: the published reader takes piece {kind.options['unk_id']} for the unknown one, and "
+            f"{role_names(config)['unk_token']!r} has id {unknown}; {CONVERT}"
+        )
+    core = Core(models.Unigram(rows, unknown, False))
+    if model.charsmap:
+        check_charsmap(path, model.charsmap)
+        core.normalizer = normalizers.Precompiled(model.charsmap)
+    special = [piece for piece in model.pieces if piece.sort in (Sort.CONTROL, Sort.WRITTEN)]
+    for piece in special:
+        control = piece.sort is Sort.CONTROL
+        add = core.add_special_tokens if control else core.add_tokens
+        add([AddedToken(piece.text, normalized=False, special=control)])
+    return core
+
+
+def check_charsmap(path: Path, table: bytes) -> None:
+    """The library does not survive a broken table of replacements: its trie in 32-bit units, then texts."""
+    size = int.from_bytes(table[:4], "little")
+    try:
+        table[4 + size :].decode()
+    except ValueError:
+        size = -1
+    if size < 1024 or size % 4 or size + 4 > len(table):
+        raise FolderError(f"{path}: precompiled_charsmap of the normalizer is broken; fetch it again")

@@ -1,0 +1,97 @@
+"""The tokenizers of the most used encoder–decoder repositories load as they are published."""
+
+import json
+import warnings
+
+import pytest
+import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from clearhead.text import Tokenizer
+from published_seq2seq import build, descriptions
+
+ALL = descriptions()
+TEXTS = [
+    "a good soup, not very warm!",
+    "Good SOUP 12 345",
+    "ein gute Suppe, nicht sehr süß.",
+    "naïve café — 北京 🙂\u0301",
+    "",
+    "a",
+    "  a   good\n\tsoup ",
+    "don't [a] {good} <soup> they'll",
+    ">>deu<< a good soup",
+]
+
+
+def name(description):
+    return description["repository"]
+
+
+@pytest.fixture
+def folder(description, tmp_path):
+    return build(description, tmp_path / "folder")
+
+
+@pytest.fixture
+def published(folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # sacremoses, which Marian's reader recommends and does not use
+        return AutoTokenizer.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("description", ALL, ids=name)
+def test_a_description_says_where_it_was_looked_up_and_what_was_not_found(description):
+    assert set(description["sources"]) == {"config", "tensors", "tokenizer"}
+    assert isinstance(description["not_verified"], list)
+    if "bytes" in description:
+        length = len(json.dumps(description["config"], indent=2))
+        assert description["bytes"] in (length, length + 1)
+
+
+@pytest.mark.parametrize("description", ALL, ids=name)
+def test_sources_and_targets_have_the_published_ids(description, folder, published):
+    source, target = Tokenizer.read(folder), Tokenizer.read_target(folder)
+    assert (target is None) == (description["expect"]["family"] != "marian")
+    for text in TEXTS:
+        assert list(source.encode([text])[0].ids) == published(text)["input_ids"], text
+        found = (target or source).encode([text])[0].ids
+        assert list(found) == published(text_target=text)["input_ids"], text
+        said = published.decode(found, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        assert (target or source).decode(found).strip() == said.strip(), text
+
+
+@pytest.mark.parametrize("description", ALL, ids=name)
+def test_limits_roles_and_rows_are_those_of_the_files(description, folder, published):
+    tokenizer, config = Tokenizer.read(folder), json.loads((folder / "config.json").read_text())
+    assert tokenizer.limit == description["expect"]["limit"]
+    assert config["vocab_size"] == tokenizer.vocab_size + description.get("extra_rows", 0)
+    for role in ("eos_token", "pad_token"):
+        assert tokenizer.roles[role] == config[f"{role}_id"] == getattr(published, f"{role}_id")
+
+
+@pytest.mark.parametrize("description", ALL, ids=name)
+def test_the_folder_is_one_that_the_published_code_loads_whole(description, folder):
+    model, report = AutoModelForSeq2SeqLM.from_pretrained(folder, output_loading_info=True)
+    assert not report["missing_keys"] and not report["mismatched_keys"]
+    unread = {
+        key for key in report["unexpected_keys"] if "EncDecAttention.relative_attention_bias" not in key
+    }
+    assert not unread
+    with torch.no_grad():
+        given = torch.tensor([[3, 4, 2, model.config.eos_token_id]])
+        begin = torch.tensor([[model.config.decoder_start_token_id]])
+        assert model(input_ids=given, decoder_input_ids=begin).logits.isfinite().all()
+
+
+@pytest.mark.parametrize("description", ALL, ids=name)
+def test_a_folder_written_again_has_the_published_ids(description, folder, published, tmp_path):
+    source, target = Tokenizer.read(folder), Tokenizer.read_target(folder)
+    source.write(tmp_path / "again")
+    if target:
+        target.write(tmp_path / "again", part="target")
+    (tmp_path / "again" / "config.json").write_bytes((folder / "config.json").read_bytes())
+    again = AutoTokenizer.from_pretrained(tmp_path / "again")
+    for text in TEXTS:
+        assert again(text)["input_ids"] == published(text)["input_ids"], text
+        assert again(text_target=text)["input_ids"] == published(text_target=text)["input_ids"], text
