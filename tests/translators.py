@@ -29,7 +29,11 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "bart-scaled": ("Bart", BART | {"scale_embedding": True, "activation_function": "relu"}),
     "marian": ("Marian", MARIAN),
 }
-CLASSES = {"T5": "T5ForConditionalGeneration", "Bart": "BartForConditionalGeneration", "Marian": "MarianMTModel"}
+CLASSES = {
+    "T5": "T5ForConditionalGeneration",
+    "Bart": "BartForConditionalGeneration",
+    "Marian": "MarianMTModel",
+}
 NAMES = tuple(CONFIGS)
 
 
@@ -59,13 +63,26 @@ def published(name: str, *, wide: bool = False, **changes: Any) -> Any:
             model.final_logits_bias.copy_(torch.randn_like(model.final_logits_bias) * 0.1)
         if wide:
             for parameter in model.parameters():
-                parameter.copy_(torch.randn_like(parameter) * 0.3)
+                if parameter.requires_grad:  # not Marian's sines
+                    parameter.copy_(torch.randn_like(parameter) * 0.3)
     return model.eval()
+
+
+def doubled(model: Any) -> Any:
+    """The published code in float64, Marian's sines among it, which it computes so and keeps as float32."""
+    model.double()
+    for name, table in model.named_parameters():
+        if name.endswith("embed_positions.weight") and not table.requires_grad:
+            count, width = table.shape
+            rates = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+            angles = torch.arange(count, dtype=torch.float64)[:, None] * rates
+            table.data = torch.cat([angles.sin(), angles.cos()], dim=1)
+    return model
 
 
 def tiny_folder(folder: Path, name: str, **changes: Any) -> Path:
     """A folder saved by the published code, with a tokenizer."""
     folder.mkdir(parents=True, exist_ok=True)
     published(name, **changes).save_pretrained(folder)
-    write_tokenizer(folder, name)
+    write_tokenizer(folder, "roberta")  # whose padding id is 1, too
     return folder

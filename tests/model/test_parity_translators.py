@@ -9,7 +9,7 @@ from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
 from float64 import in_float64
-from translators import NAMES, kind, pairs, published, tiny_folder
+from translators import NAMES, doubled, kind, pairs, published, tiny_folder
 
 PAIRS = pairs()
 
@@ -30,7 +30,7 @@ def test_an_encoder_decoder_agrees_with_the_published_code(tmp_path, name, trans
         model = published(name, wide=wide)
         tiny_folder(tmp_path, name, wide=wide)
         network = read_folder(tmp_path).network.double()
-        model.double()
+        doubled(model)
         source, target = both(PAIRS)
         stream = network.answering(source, target)
         for (asked, answer), rows in zip(PAIRS, target.layout.slices, strict=True):
@@ -56,7 +56,7 @@ def test_unpatched_and_in_float32_it_agrees_too(tmp_path, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients_are_those_of_the_published_code(tmp_path, name, translates):
     with in_float64(kind(name)):
-        model = published(name, wide=True).double()
+        model = doubled(published(name, wide=True))
         network = read_folder(tiny_folder(tmp_path, name, wide=True)).network.double().train()
         source, target = both(PAIRS[:6])
         logits = network.next_logits(network.answering(source, target))

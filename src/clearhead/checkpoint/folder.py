@@ -183,7 +183,8 @@ def refuse_packed(fields: Fields) -> None:
 
 def refuse_pad(config: Config, tokenizer: Tokenizer, *, source: str) -> None:
     """Where positions are counted from the padding id on, the published code takes that id for no token."""
-    pad = config.positions.offset - 1 if isinstance(config.positions, Learned) else -1
+    counted = isinstance(config.positions, Learned) and not config.translates
+    pad = getattr(config.positions, "offset", 0) - 1 if counted else -1
     if 0 <= pad < tokenizer.vocab_size and pad not in tokenizer.control_ids:
         raise FolderError(
             f"{source}: pad_token_id={pad} is the token {tokenizer.name(pad)!r}, which texts may hold"

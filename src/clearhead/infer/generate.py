@@ -146,8 +146,8 @@ def speaker(model: Model) -> Transformer:
     network, adapted = model.loaded.network, bool(model.loaded.adapters)
     if model.config.translates and model.loaded.begin.start is None:
         raise SettingError(
-            f"{model.name} does not say which token its answers begin with: write decoder_start_token_id into "
-            "config.json (T5 and Marian begin with their padding token)"
+            f"{model.name} does not say which token its answers begin with: write decoder_start_token_id "
+            "into config.json (T5 and Marian begin with their padding token)"
         )
     layers = step_layers(network)
     for adapter in (layer.adapter for layer in layers if layer.adapter):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from clearhead.engine.dropout import Dropout
 from clearhead.model.cache import Span
 from clearhead.model.config import Config, Positions, Rotary
-from clearhead.model.kernels import Context, Drop, Heads, KvHeads, Sight, Source, fused
+from clearhead.model.kernels import Context, Drop, Heads, Recalled, Sight, Source, fused
 from clearhead.model.layout import Layout
 from clearhead.model.linear import Linear
 from clearhead.model.positions import Turn
@@ -109,7 +109,7 @@ class Recall(nn.Module):
 
 
 def across(
-    source: Source, *, queries: Heads, keys: KvHeads, values: KvHeads, scale: float, drop: Drop | None
+    source: Source, *, queries: Heads, keys: Recalled, values: Recalled, scale: float, drop: Drop | None
 ) -> Heads:
     """Each text's queries against all keys of what it answers: one fused call for each pair of lengths. Spare
     rows, and texts that answer nothing, give zeros."""

@@ -23,6 +23,7 @@ from clearhead.model.positions import Bias, Turn
 
 Heads = Float[Tensor, "tokens heads head_width"]
 KvHeads = Float[Tensor, "tokens kv_heads head_width"]
+Recalled = Float[Tensor, "seen kv_heads head_width"]
 Drop = Callable[[Tensor], Tensor]
 BLOCK = 64  # queries at a time where a window is given, at least
 FEW = 16  # new tokens of a text that go one by one past its cache
