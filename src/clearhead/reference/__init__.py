@@ -13,6 +13,7 @@ encoders or decoders, no training.
 from clearhead.reference.attention import (
     AttentionWeights,
     ColumnHead,
+    Sight,
     attend,
     attention_columns,
     attention_rows,
@@ -25,7 +26,13 @@ from clearhead.reference.attention import (
     self_attention,
     self_attention_by_vector,
 )
-from clearhead.reference.block import BlockFacts, BlockWeights, Sight, encoder_block
+from clearhead.reference.block import (
+    BlockFacts,
+    BlockWeights,
+    DecoderBlockWeights,
+    decoder_block,
+    encoder_block,
+)
 from clearhead.reference.folder import read
 from clearhead.reference.layers import (
     Affine,
@@ -44,6 +51,8 @@ from clearhead.reference.layers import (
     softmax,
     tanh,
 )
+from clearhead.reference.learning import inverse_root_rate, smoothed_cross_entropy
+from clearhead.reference.relative import Relative, relative_buckets
 from clearhead.reference.rotary import Linear, Llama3, Rotary, turned
 from clearhead.reference.whole import Embedding, Head, WholeModel
 
@@ -53,10 +62,12 @@ __all__ = [
     "BlockFacts",
     "BlockWeights",
     "ColumnHead",
+    "DecoderBlockWeights",
     "Embedding",
     "Head",
     "Linear",
     "Llama3",
+    "Relative",
     "Rotary",
     "Sight",
     "WholeModel",
@@ -65,11 +76,13 @@ __all__ = [
     "attention_rows",
     "attention_to",
     "batch_norm",
+    "decoder_block",
     "encoder_block",
     "feed_forward",
     "gated_feed_forward",
     "gelu",
     "gelu_tanh",
+    "inverse_root_rate",
     "layer_norm",
     "linear",
     "multi_head_columns",
@@ -77,6 +90,7 @@ __all__ = [
     "plain_layer",
     "project",
     "read",
+    "relative_buckets",
     "relu",
     "rms_norm",
     "route",
@@ -85,6 +99,7 @@ __all__ = [
     "self_attention_by_vector",
     "silu",
     "sinusoidal_positions",
+    "smoothed_cross_entropy",
     "softmax",
     "tanh",
     "turned",
