@@ -7,7 +7,7 @@ here.
 
 The border: NumPy, the standard library, safetensors and `clearhead.errors`. Never torch, never another
 folder of this package; only `clearhead.check` and `clearhead.explain` import this one. One text at a time,
-encoders or decoders, no training.
+or one pair of texts: encoders, decoders, and both together. No training.
 """
 
 from clearhead.reference.attention import (
@@ -54,6 +54,7 @@ from clearhead.reference.layers import (
 from clearhead.reference.learning import inverse_root_rate, smoothed_cross_entropy
 from clearhead.reference.relative import Relative, relative_buckets
 from clearhead.reference.rotary import Linear, Llama3, Rotary, turned
+from clearhead.reference.translator import Decoder, WholeTranslator
 from clearhead.reference.whole import Embedding, Head, WholeModel
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "BlockFacts",
     "BlockWeights",
     "ColumnHead",
+    "Decoder",
     "DecoderBlockWeights",
     "Embedding",
     "Head",
@@ -71,6 +73,7 @@ __all__ = [
     "Rotary",
     "Sight",
     "WholeModel",
+    "WholeTranslator",
     "attend",
     "attention_columns",
     "attention_rows",
