@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from clearhead.reference.families.bart import read_bart
 from clearhead.reference.families.bert import read_bert
 from clearhead.reference.families.distilbert import read_distilbert
 from clearhead.reference.families.electra import read_electra
 from clearhead.reference.families.gpt2 import read_gpt2
 from clearhead.reference.families.gpt_neox import read_gpt_neox
 from clearhead.reference.families.llama import read_llama, read_mistral, read_qwen2, read_qwen3
+from clearhead.reference.families.marian import read_marian
 from clearhead.reference.families.modernbert import read_modernbert
 from clearhead.reference.families.native import read_clearhead
 from clearhead.reference.families.roberta import read_roberta
@@ -21,6 +23,7 @@ from clearhead.reference.whole import WholeModel
 
 Reader = Callable[[Path, Mapping[str, Any]], WholeModel | WholeTranslator]
 READERS: dict[str, Reader] = {
+    "bart": read_bart,
     "bert": read_bert,
     "camembert": read_roberta,
     "clearhead": read_clearhead,
@@ -29,6 +32,7 @@ READERS: dict[str, Reader] = {
     "gpt2": read_gpt2,
     "gpt_neox": read_gpt_neox,
     "llama": read_llama,
+    "marian": read_marian,
     "mistral": read_mistral,
     "modernbert": read_modernbert,
     "qwen2": read_qwen2,
