@@ -14,7 +14,7 @@ from clearhead.reference.families.gpt_neox import read_gpt_neox
 from clearhead.reference.families.llama import read_llama, read_mistral, read_qwen2, read_qwen3
 from clearhead.reference.families.marian import read_marian
 from clearhead.reference.families.modernbert import read_modernbert
-from clearhead.reference.families.native import read_clearhead
+from clearhead.reference.families.native_translator import read_ours
 from clearhead.reference.families.roberta import read_roberta
 from clearhead.reference.families.t5 import read_t5
 from clearhead.reference.stored import choice, read_config
@@ -26,7 +26,7 @@ READERS: dict[str, Reader] = {
     "bart": read_bart,
     "bert": read_bert,
     "camembert": read_roberta,
-    "clearhead": read_clearhead,
+    "clearhead": read_ours,
     "distilbert": read_distilbert,
     "electra": read_electra,
     "gpt2": read_gpt2,
