@@ -14,6 +14,7 @@ from clearhead.reference import (
     Linear,
     Llama3,
     Rotary,
+    Sight,
     attend,
     attention_columns,
     attention_rows,
@@ -263,8 +264,10 @@ def test_shared_keys_and_values_are_those_of_as_many_heads_that_are_alike(heads,
 
     alike = weights._replace(key=repeated(weights.key), value=repeated(weights.value))
     x = np.random.default_rng(7).normal(size=(5, 6))
-    shared = multi_head_rows(x, weights, heads=heads, causal=True)
-    np.testing.assert_allclose(shared, multi_head_rows(x, alike, heads=heads, causal=True), atol=1e-13)
+    shared = multi_head_rows(x, weights, heads=heads, sight=Sight(causal=True))
+    np.testing.assert_allclose(
+        shared, multi_head_rows(x, alike, heads=heads, sight=Sight(causal=True)), atol=1e-13
+    )
 
 
 def test_normed_queries_and_keys_do_not_feel_how_long_they_were():
@@ -272,9 +275,13 @@ def test_normed_queries_and_keys_do_not_feel_how_long_they_were():
     longer = weights._replace(query=Affine(10.0 * weights.query.weight, None))
     x = np.random.default_rng(8).normal(size=(5, 6))
     rotary = Rotary(base=50.0)
-    one, two = (multi_head_rows(x, w, heads=2, rotary=rotary, epsilon=0.0) for w in (weights, longer))
+    one, two = (
+        multi_head_rows(x, w, heads=2, sight=Sight(rotary=rotary), epsilon=0.0) for w in (weights, longer)
+    )
     np.testing.assert_allclose(one, two, rtol=0, atol=1e-12)
-    unnormed = multi_head_rows(x, weights._replace(query_norm=None), heads=2, rotary=rotary, epsilon=0.0)
+    unnormed = multi_head_rows(
+        x, weights._replace(query_norm=None), heads=2, sight=Sight(rotary=rotary), epsilon=0.0
+    )
     assert np.abs(one - unnormed).max() > 1e-3
 
 

@@ -222,8 +222,11 @@ def test_a_tensor_of_another_shape_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"model_type": "opt"}, r"model_type='opt'; this can be bert, camembert, clearhead, distilbert"),
-        ({"model_type": ...}, r"model_type=None; this can be bert, camembert, clearhead, distilbert"),
+        (
+            {"model_type": "opt"},
+            r"model_type='opt'; this can be bart, bert, camembert, clearhead, distilbert",
+        ),
+        ({"model_type": ...}, r"model_type=None; this can be bart, bert, camembert, clearhead, distilbert"),
         ({"hidden_act": "silu"}, r"hidden_act='silu'; this can be gelu, gelu_new, gelu_pytorch_tanh, relu"),
         ({"position_embedding_type": "relative_key"}, "relative_key.*only 'absolute'"),
         ({"is_decoder": True}, "is_decoder"),

@@ -8,6 +8,7 @@ import numpy as np
 from clearhead.check.finding import RIGHT, SAME, Finding, judged
 from clearhead.infer.model import Model
 from clearhead.reference import folder as reference
+from clearhead.reference.whole import WholeModel
 from clearhead.text.masks import MASK, with_masks
 
 TEXTS = (
@@ -35,6 +36,7 @@ def filling(model: Model, folder: Path) -> Iterator[Finding]:
         hint="an answer depends on the others: on their number or their order",
     )
     whole, right = reference.read(folder), 0
+    assert isinstance(whole, WholeModel)
     mask = tokenizer.roles["mask_token"]
     for text, filled in zip(fits, alone, strict=True):
         encoding = with_masks(tokenizer, text, name="", limit=None)

@@ -22,6 +22,7 @@ from clearhead.infer.model import Model, asked, load
 from clearhead.model.kernels import Context, explicit
 from clearhead.model.transformer import Transformer
 from clearhead.reference import folder as reference
+from clearhead.reference.whole import WholeModel
 from clearhead.text.tokenizer import Encoding
 
 NEAR = 2e-5  # float32, of a probability
@@ -115,6 +116,7 @@ def equations(model: Model) -> Iterator[Finding]:
         fast = answers(network, encodings)
     with folder_of(model) as folder:
         whole = reference.read(folder)
+        assert isinstance(whole, WholeModel)
         # Short ones, a middling one and the longest.
         places = [*range(4), len(encodings) // 2, len(encodings) - 1]
         shown = [encodings[place] for place in places]

@@ -7,12 +7,13 @@ here.
 
 The border: NumPy, the standard library, safetensors and `clearhead.errors`. Never torch, never another
 folder of this package; only `clearhead.check` and `clearhead.explain` import this one. One text at a time,
-encoders or decoders, no training.
+or one pair of texts: encoders, decoders, and both together. No training.
 """
 
 from clearhead.reference.attention import (
     AttentionWeights,
     ColumnHead,
+    Sight,
     attend,
     attention_columns,
     attention_rows,
@@ -25,7 +26,13 @@ from clearhead.reference.attention import (
     self_attention,
     self_attention_by_vector,
 )
-from clearhead.reference.block import BlockFacts, BlockWeights, Sight, encoder_block
+from clearhead.reference.block import (
+    BlockFacts,
+    BlockWeights,
+    DecoderBlockWeights,
+    decoder_block,
+    encoder_block,
+)
 from clearhead.reference.folder import read
 from clearhead.reference.layers import (
     Affine,
@@ -44,7 +51,10 @@ from clearhead.reference.layers import (
     softmax,
     tanh,
 )
+from clearhead.reference.learning import inverse_root_rate, smoothed_cross_entropy
+from clearhead.reference.relative import Relative, relative_buckets
 from clearhead.reference.rotary import Linear, Llama3, Rotary, turned
+from clearhead.reference.translator import Decoder, WholeTranslator
 from clearhead.reference.whole import Embedding, Head, WholeModel
 
 __all__ = [
@@ -53,23 +63,29 @@ __all__ = [
     "BlockFacts",
     "BlockWeights",
     "ColumnHead",
+    "Decoder",
+    "DecoderBlockWeights",
     "Embedding",
     "Head",
     "Linear",
     "Llama3",
+    "Relative",
     "Rotary",
     "Sight",
     "WholeModel",
+    "WholeTranslator",
     "attend",
     "attention_columns",
     "attention_rows",
     "attention_to",
     "batch_norm",
+    "decoder_block",
     "encoder_block",
     "feed_forward",
     "gated_feed_forward",
     "gelu",
     "gelu_tanh",
+    "inverse_root_rate",
     "layer_norm",
     "linear",
     "multi_head_columns",
@@ -77,6 +93,7 @@ __all__ = [
     "plain_layer",
     "project",
     "read",
+    "relative_buckets",
     "relu",
     "rms_norm",
     "route",
@@ -85,6 +102,7 @@ __all__ = [
     "self_attention_by_vector",
     "silu",
     "sinusoidal_positions",
+    "smoothed_cross_entropy",
     "softmax",
     "tanh",
     "turned",

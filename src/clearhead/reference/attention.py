@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from clearhead.reference.layers import Affine, Array, float64, linear, rms_norm, softmax
+from clearhead.reference.relative import Relative
 from clearhead.reference.rotary import Rotary, turned
 
 # ---- one vector at a time ----------------------------------------------------------------------------------
@@ -166,25 +167,54 @@ class AttentionWeights(NamedTuple):
     key_norm: Array | None = None
 
 
+class Sight(NamedTuple):
+    """What attentions of one model may differ in: which tokens a token sees, and how it knows their places.
+
+    window: tokens to either side, None for the whole text. causal: none to the right. rotary: None where
+    queries and keys are not turned. relative: None where dot products get no bias. scaled: whether dot
+    products are divided by √head_width.
+    """
+
+    window: int | None = None
+    causal: bool = False
+    rotary: Rotary | None = None
+    relative: Relative | None = None
+    scaled: bool = True
+
+
+EVERYTHING = Sight()
+
+
 def attention_rows(
-    queries: ArrayLike, keys: ArrayLike, *, window: int | None = None, causal: bool = False
+    queries: ArrayLike,
+    keys: ArrayLike,
+    *,
+    window: int | None = None,
+    causal: bool = False,
+    bias: ArrayLike | None = None,
+    scaled: bool = True,
 ) -> Array:
-    """The scaled attention matrix, outputs down and keys across; every row sums to one.
+    """The attention matrix, outputs down and keys across; every row sums to one.
 
     With a `window`, output i sees key j only where |i − j| ≤ window; a `causal` one only where j ≤ i. Both
-    count from the same first token. Shapes: queries [n, key_width], keys [m, key_width]; the result is
-    [n, m].
+    count from the same first token. `scaled` divides the dot products by √key_width; a `bias` is added to
+    them after that. Shapes: queries [n, key_width], keys [m, key_width], bias [n, m]; the result is [n, m].
     Source: Vaswani et al. 2017, section 3.2.1, the softmax of equation 1, and section 3.2.3, Prince, section
-    12.7.2, for causal; Beltagy et al. 2020, section 3.1, for the window.
+    12.7.2, for causal; Beltagy et al. 2020, section 3.1, for the window; Raffel et al. 2020, section 2.1, for
+    the bias.
     """
     dot_products = float64(queries) @ float64(keys).T
+    if scaled:
+        dot_products = dot_products / math.sqrt(np.shape(keys)[1])
+    if bias is not None:
+        dot_products = dot_products + float64(bias)
     outputs, inputs = dot_products.shape
     ahead = np.arange(inputs) - np.arange(outputs)[:, None]
     if window is not None:
         dot_products = np.where(np.abs(ahead) <= window, dot_products, -np.inf)
     if causal:
         dot_products = np.where(ahead <= 0, dot_products, -np.inf)
-    return softmax(dot_products / math.sqrt(np.shape(keys)[1]), axis=1)
+    return softmax(dot_products, axis=1)
 
 
 def attend(
@@ -194,13 +224,17 @@ def attend(
     values: ArrayLike,
     window: int | None = None,
     causal: bool = False,
+    bias: ArrayLike | None = None,
+    scaled: bool = True,
 ) -> Array:
-    """softmax(QKᵀ / √key_width) V: scaled attention of one head, tokens in rows.
+    """softmax(QKᵀ / √key_width) V: attention of one head, tokens in rows.
 
     Shapes: queries [n, key_width], keys [m, key_width], values [m, value_width]; the result [n, value_width].
+    The rest is as in `attention_rows`.
     Source: Vaswani et al. 2017, section 3.2.1, equation 1; Prince, equation 12.9, transposed.
     """
-    return attention_rows(queries, keys, window=window, causal=causal) @ float64(values)
+    attention = attention_rows(queries, keys, window=window, causal=causal, bias=bias, scaled=scaled)
+    return attention @ float64(values)
 
 
 def multi_head_rows(
@@ -208,35 +242,47 @@ def multi_head_rows(
     weights: AttentionWeights,
     *,
     heads: int,
-    window: int | None = None,
-    causal: bool = False,
-    rotary: Rotary | None = None,
+    sight: Sight = EVERYTHING,
+    memory: ArrayLike | None = None,
     epsilon: float = 1e-6,
 ) -> Array:
-    """Multi-head self-attention of one text, tokens in rows.
+    """Multi-head attention, tokens in rows: of one text to itself, or to the `memory` of another.
 
-    `window` and `causal` say which tokens are seen, as in `attention_rows`; `rotary` how queries and keys
-    turn, None where they do not; `epsilon` is that of their norms, which come before the turn.
-    Shapes: x [tokens, width]; the result is the same.
-    Source: Vaswani et al. 2017, section 3.2.2; Ainslie et al. 2023, section 2.2, for fewer heads of keys and
-    values; Dehghani et al. 2023, section 2, for norms of queries and keys.
+    Queries come from x. Keys and values come from x too, or from the memory, the vectors in which an encoder
+    left another text (cross-attention). `epsilon` is that of norms of queries and keys, which come before
+    the turn.
+    Shapes: x [tokens, width], memory [source, width]; the result is as x.
+    Source: Vaswani et al. 2017, section 3.2.2, and section 3.2.3 for the memory; Ainslie et al. 2023, section
+    2.2, for fewer heads of keys and values; Dehghani et al. 2023, section 2, for norms of queries and keys.
     """
+    source = x if memory is None else memory
     queries = linear(x, *weights.query)
-    keys = linear(x, *weights.key)
-    values = linear(x, *weights.value)
+    keys = linear(source, *weights.key)
+    values = linear(source, *weights.value)
     head_width = queries.shape[1] // heads
     group = heads // (keys.shape[1] // head_width)
+    biases: Sequence[Array | None] = [None] * heads
+    if sight.relative is not None:
+        biases = list(sight.relative.bias(len(queries), len(keys), causal=sight.causal))
 
     def prepared(x: Array, norm: Array | None) -> Array:
         if norm is not None:
             x = rms_norm(x, epsilon, scale=norm)
-        return x if rotary is None else turned(x, **rotary._asdict())
+        return x if sight.rotary is None else turned(x, **sight.rotary._asdict())
 
     outputs = []
     for head in range(heads):
         one = slice(head * head_width, (head + 1) * head_width)
         shared = slice(head // group * head_width, (head // group + 1) * head_width)
-        asked = prepared(queries[:, one], weights.query_norm)
-        offered = prepared(keys[:, shared], weights.key_norm)
-        outputs.append(attend(asked, offered, values=values[:, shared], window=window, causal=causal))
+        outputs.append(
+            attend(
+                prepared(queries[:, one], weights.query_norm),
+                prepared(keys[:, shared], weights.key_norm),
+                values=values[:, shared],
+                window=sight.window,
+                causal=sight.causal,
+                bias=biases[head],
+                scaled=sight.scaled,
+            )
+        )
     return linear(np.concatenate(outputs, axis=1), *weights.output)

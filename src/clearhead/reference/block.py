@@ -1,8 +1,9 @@
 """One block: attention across tokens, then feed-forward within each, both added to the stream."""
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from clearhead.reference.attention import AttentionWeights, multi_head_rows
+from clearhead.reference.attention import EVERYTHING, AttentionWeights, Sight, multi_head_rows
 from clearhead.reference.layers import (
     Activation,
     Affine,
@@ -13,7 +14,6 @@ from clearhead.reference.layers import (
     relu,
     rms_norm,
 )
-from clearhead.reference.rotary import Rotary
 
 
 class BlockWeights(NamedTuple):
@@ -28,6 +28,14 @@ class BlockWeights(NamedTuple):
     expand: Affine
     contract: Affine
     feed_forward_norm: Affine
+
+
+class DecoderBlockWeights(NamedTuple):
+    """The learned numbers of one block that attends to a memory as well: its own, and that attention's."""
+
+    own: BlockWeights
+    recall: AttentionWeights
+    recall_norm: Affine
 
 
 class BlockFacts(NamedTuple):
@@ -45,21 +53,6 @@ class BlockFacts(NamedTuple):
     parallel: bool = False
 
 
-class Sight(NamedTuple):
-    """What blocks of one model may differ in: which tokens a token sees, and how queries and keys turn.
-
-    window: tokens to either side, None for the whole text. causal: none to the right. rotary: None where
-    queries and keys are not turned.
-    """
-
-    window: int | None = None
-    causal: bool = False
-    rotary: Rotary | None = None
-
-
-EVERYTHING = Sight()
-
-
 def encoder_block(x: Array, weights: BlockWeights, *, facts: BlockFacts, sight: Sight = EVERYTHING) -> Array:
     """One block of an encoder, or of a decoder where `sight` is causal.
 
@@ -70,13 +63,10 @@ def encoder_block(x: Array, weights: BlockWeights, *, facts: BlockFacts, sight: 
     """
 
     def self_attention(x: Array) -> Array:
-        return multi_head_rows(
-            x, weights.attention, heads=facts.heads, epsilon=facts.epsilon, **sight._asdict()
-        )
+        return multi_head_rows(x, weights.attention, heads=facts.heads, sight=sight, epsilon=facts.epsilon)
 
     def ffn(x: Array) -> Array:
-        network = gated_feed_forward if facts.gated else feed_forward
-        return network(x, weights.expand, contract=weights.contract, activation=facts.activation)
+        return network(x, weights, facts=facts)
 
     def first_norm(x: Array) -> Array:
         return normalise(x, weights.attention_norm, facts=facts)
@@ -91,6 +81,55 @@ def encoder_block(x: Array, weights: BlockWeights, *, facts: BlockFacts, sight: 
         return x + ffn(second_norm(x))
     x = first_norm(x + self_attention(x))
     return second_norm(x + ffn(x))
+
+
+def decoder_block(
+    x: Array,
+    weights: DecoderBlockWeights,
+    *,
+    memory: Array,
+    facts: BlockFacts,
+    sight: Sight = EVERYTHING,
+) -> Array:
+    """One block of the decoder that stands beside an encoder: between attention to its own text and
+    feed-forward it attends to the memory, the encoder's last vectors.
+
+    Norm after: x = LN(x + SA(x)), then x = LN(x + CA(x, memory)), then x = LN(x + FFN(x)). Norm before: each
+    LN moves onto x inside its change, never onto the memory. `sight` is that of attention to its own text;
+    the memory is seen whole, without positions, and scaled as the other.
+    Shapes: x [target, width], memory [source, width]; the result is as x.
+    Source: Vaswani et al. 2017, sections 3.1 and 3.2.3; Raffel et al. 2020, section 2.1, for norm before.
+    """
+
+    def self_attention(x: Array) -> Array:
+        return multi_head_rows(
+            x, weights.own.attention, heads=facts.heads, sight=sight, epsilon=facts.epsilon
+        )
+
+    def cross_attention(x: Array) -> Array:
+        whole = Sight(scaled=sight.scaled)
+        return multi_head_rows(x, weights.recall, heads=facts.heads, sight=whole, memory=memory)
+
+    def ffn(x: Array) -> Array:
+        return network(x, weights.own, facts=facts)
+
+    changes: list[tuple[Callable[[Array], Array], Affine | None]] = [
+        (self_attention, weights.own.attention_norm),
+        (cross_attention, weights.recall_norm),
+        (ffn, weights.own.feed_forward_norm),
+    ]
+    for change, norm in changes:
+        if facts.norm_first:
+            x = x + change(normalise(x, norm, facts=facts))
+        else:
+            x = normalise(x + change(x), norm, facts=facts)
+    return x
+
+
+def network(x: Array, weights: BlockWeights, *, facts: BlockFacts) -> Array:
+    """The feed-forward network of a block, gated or not."""
+    kind = gated_feed_forward if facts.gated else feed_forward
+    return kind(x, weights.expand, contract=weights.contract, activation=facts.activation)
 
 
 def normalise(x: Array, norm: Affine | None, *, facts: BlockFacts) -> Array:

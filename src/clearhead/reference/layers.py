@@ -162,18 +162,21 @@ def batch_norm(
     return _scaled(_normalised(x, eps, axes=tuple(range(x.ndim - 1))), scale, shift=shift)
 
 
-def sinusoidal_positions(count: int, width: int) -> Array:
+def sinusoidal_positions(count: int, width: int, *, halves: bool = False) -> Array:
     """One fixed vector per position, as [count, width]: sines in even columns, cosines in odd ones.
+
+    With `halves` all sines come first and all cosines after them, each in the order they had.
 
     Columns 2i and 2i + 1 turn by 10000^(−2i / width) radians from one position to the next. With an odd width
     the last column is a sine without its cosine. Row p does not depend on count: the table extends to any
     length.
-    Source: Vaswani et al. 2017, section 3.5.
+    Source: Vaswani et al. 2017, section 3.5; Junczys-Dowmunt et al. 2018, the published code, for halves.
     """
     column = np.arange(width)
     speed = 10000.0 ** (-(column - column % 2) / width)
     angle = np.arange(count)[:, None] * speed
-    return np.where(column % 2 == 0, np.sin(angle), np.cos(angle))
+    table = np.where(column % 2 == 0, np.sin(angle), np.cos(angle))
+    return np.concatenate([table[:, 0::2], table[:, 1::2]], axis=1) if halves else table
 
 
 def _normalised(x: Array, eps: float, *, axes: tuple[int, ...]) -> Array:

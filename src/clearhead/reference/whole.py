@@ -7,19 +7,21 @@ from typing import Literal
 import numpy as np
 
 from clearhead.errors import DataError, FolderError
-from clearhead.reference.block import EVERYTHING, BlockFacts, BlockWeights, Sight, encoder_block, normalise
+from clearhead.reference.attention import EVERYTHING, Sight
+from clearhead.reference.block import BlockFacts, BlockWeights, encoder_block, normalise
 from clearhead.reference.layers import Activation, Affine, Array, linear, sinusoidal_positions, tanh
 
 Ids = Sequence[int] | np.ndarray
 Pooling = Literal["cls", "mean", "max"]
+Fixed = Literal["sinusoidal", "halves"]  # sines and cosines in turn, or sines first
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Embedding:
     """What turns token ids into the first vectors.
 
-    Shapes: tokens [vocab, narrow]; positions [count, narrow], one row a position, or "sinusoidal", or None
-    where nothing is added; segments [segments, narrow] or None; norm over narrow or None; widen.weight
+    Shapes: tokens [vocab, narrow]; positions [count, narrow], one row a position, or a kind of fixed ones, or
+    None where nothing is added; segments [segments, narrow] or None; norm over narrow or None; widen.weight
     [width, narrow], or None where narrow is the width. Token vectors are multiplied by `scale` before
     anything is added to them.
     Source: Vaswani et al. 2017, sections 3.4 and 3.5; Devlin et al. 2018, figure 2 (segments); Clark et al.
@@ -27,7 +29,7 @@ class Embedding:
     """
 
     tokens: Array
-    positions: Array | Literal["sinusoidal"] | None
+    positions: Array | Fixed | None
     segments: Array | None
     norm: Affine | None
     widen: Affine | None = None
@@ -147,25 +149,32 @@ class WholeModel:
 
     def embedded(self, ids: Ids, segments: Ids | None = None) -> Array:
         """The vectors that enter the first block: [tokens, width]."""
-        table = self.embedding
-        x = rows(table.tokens, ids, what="token id") * table.scale
-        count, width = x.shape
-        if table.positions is not None and not isinstance(table.positions, np.ndarray):
-            x = x + sinusoidal_positions(count, width)
-        elif table.positions is not None:
-            if count > len(table.positions):
-                raise DataError(
-                    f"a text of {count} tokens is longer than the {len(table.positions)} learned positions"
-                )
-            x = x + table.positions[:count]
-        if segments is not None and len(segments) != count:
-            raise DataError(f"{len(segments)} segments for {count} tokens; give one segment number per token")
-        if table.segments is not None:
-            x = x + rows(table.segments, [0] * count if segments is None else segments, what="segment")
+        x = placed(ids, self.embedding)
+        if segments is not None and len(segments) != len(x):
+            raise DataError(
+                f"{len(segments)} segments for {len(x)} tokens; give one segment number per token"
+            )
+        if (table := self.embedding.segments) is not None:
+            x = x + rows(table, [0] * len(x) if segments is None else segments, what="segment")
         elif segments is not None and np.any(segments):
             raise DataError(f"{self.name} knows no segments; leave them out")
-        x = normalise(x, table.norm, facts=self.facts)
-        return x if table.widen is None else linear(x, *table.widen)
+        x = normalise(x, self.embedding.norm, facts=self.facts)
+        return x if self.embedding.widen is None else linear(x, *self.embedding.widen)
+
+
+def placed(ids: Ids, table: Embedding) -> Array:
+    """The vectors of the tokens, scaled, with those of their positions: [tokens, narrow]."""
+    x = rows(table.tokens, ids, what="token id") * table.scale
+    count, width = x.shape
+    if table.positions is None:
+        return x
+    if not isinstance(table.positions, np.ndarray):
+        return x + sinusoidal_positions(count, width, halves=table.positions == "halves")
+    if count > len(table.positions):
+        raise DataError(
+            f"a text of {count} tokens is longer than the {len(table.positions)} learned positions"
+        )
+    return x + table.positions[:count]
 
 
 def rows(table: Array, indices: Ids, *, what: str) -> Array:

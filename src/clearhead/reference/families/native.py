@@ -10,10 +10,10 @@ import numpy as np
 from clearhead.errors import FolderError
 from clearhead.reference.attention import AttentionWeights
 from clearhead.reference.block import BlockFacts, BlockWeights, Sight
-from clearhead.reference.families.decoders import above_zero, grouped_heads
+from clearhead.reference.families.decoders import grouped_heads
+from clearhead.reference.families.native_positions import positions, rotary
 from clearhead.reference.families.published import FillNames, optional, refuse_other, shared_heads
 from clearhead.reference.layers import Activation, Affine, Array, gelu, gelu_tanh, relu, silu, tanh
-from clearhead.reference.rotary import Linear, Llama3, Rotary, turning
 from clearhead.reference.stored import Shape, Tensors, affine, choice, field, possible, two
 from clearhead.reference.whole import Embedding, Head, Pooling, WholeModel
 
@@ -28,6 +28,14 @@ POOLINGS: dict[str, Pooling] = {"cls": "cls", "mean": "mean", "max": "max"}
 NORMS: dict[str, Literal["layer", "rms"]] = {"layer": "layer", "rms": "rms"}
 LANGUAGE = "language_head.weight"
 FILL = FillNames("fill.dense", "fill.norm", "fill.output.weight", "fill.bias")
+# Facts that mean other arithmetic; encoder–decoders have them, a stack alone does not.
+ALONE = {
+    "decoder_layers": 0,
+    "scaled_attention": True,
+    "scale_output": False,
+    "language_bias": False,
+    "target_vocab": None,
+}
 Facts = Mapping[str, Any]
 
 
@@ -50,7 +58,7 @@ def read_clearhead(path: Path, config: Facts) -> WholeModel:
     Source: as for the published families, fact by fact.
     """
     facts = field(config, "facts", kind=dict)
-    refuse_other(facts, {"decoder_layers": 0})
+    refuse_other(facts, ALONE)
     if "head" not in config:
         raise FolderError("config.json lacks the field 'head'; it is null for a model without one")
     head = config["head"] if config["head"] is None else field(config, "head", kind=dict)
@@ -65,13 +73,11 @@ def read_clearhead(path: Path, config: Facts) -> WholeModel:
         facts=block_facts(facts),
         embedding=Embedding(
             tokens=tokens,
-            positions=positions(facts, arrays),
+            positions=positions(facts, arrays.get("embedding.positions.weight")),
             segments=arrays.get("embedding.segments.weight"),
             norm=possible(arrays, "embedding.norm"),
             widen=possible(arrays, "embedding.widen"),
-            scale=math.sqrt(field(facts, "width", kind=int))
-            if field(facts, "scale_embedding", kind=bool)
-            else 1.0,
+            scale=embedding_scale(facts),
         ),
         blocks=tuple(block(arrays, f"encoder.blocks.{i}", heads=heads_of(facts)) for i in range(layers)),
         final_norm=possible(arrays, "encoder.norm"),
@@ -108,15 +114,9 @@ def block_facts(facts: Facts) -> BlockFacts:
     )
 
 
-def positions(facts: Facts, arrays: Mapping[str, Array]) -> Array | Literal["sinusoidal"] | None:
-    """What is added to token vectors: of a learned table the rows from `offset` on, under rotary nothing."""
-    table = field(facts, "positions", kind=dict)
-    match table["kind"]:
-        case "learned":
-            return arrays["embedding.positions.weight"][optional(table, "offset", default=0) :]
-        case "sinusoidal":
-            return "sinusoidal"
-    return None
+def embedding_scale(facts: Facts) -> float:
+    """What token vectors are multiplied with."""
+    return math.sqrt(field(facts, "width", kind=int)) if field(facts, "scale_embedding", kind=bool) else 1.0
 
 
 def sights(facts: Facts) -> tuple[Sight, ...]:
@@ -137,32 +137,6 @@ def sights(facts: Facts) -> tuple[Sight, ...]:
     narrow = whole if window is None else Sight(window=window, causal=causal, rotary=local)
     layers = range(field(facts, "layers", kind=int))
     return tuple(whole if every is not None and i % every == 0 else narrow for i in layers)
-
-
-def rotary(table: Facts, head_width: int) -> Rotary:
-    """How queries and keys turn: the first `share` of each head's columns, slowed down by `scaling`."""
-    share = optional(table, "share", default=1.0)
-    columns = turning(head_width, share)
-    if not 0.0 < share <= 1.0 or columns < 2 or columns % 2:
-        part = "" if share == 1.0 else f", of which {share} turns,"
-        raise FolderError(
-            f"config.json has a model whose heads of width {head_width}{part} cannot be turned in pairs"
-        )
-    turns = Rotary(field(table, "base", kind=float), share)
-    if table.get("scaling") is None:
-        return turns
-    scaling = field(table, "scaling", kind=dict)
-    match scaling.get("kind"):
-        case "linear":
-            return turns._replace(scaling=Linear(above_zero(scaling, "factor")))
-        case "llama3":
-            factor, low, high = (above_zero(scaling, name) for name in ("factor", "low", "high"))
-            if high <= low:
-                raise FolderError(f"config.json has low={low} and high={high}; the second must be larger")
-            return turns._replace(
-                scaling=Llama3(factor, low, high, original=field(scaling, "original", kind=int))
-            )
-    raise FolderError(f"config.json has scaling.kind={scaling.get('kind')!r}; this can be linear, llama3")
 
 
 def at_least_one(facts: Facts, name: str) -> int | None:
