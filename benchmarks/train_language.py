@@ -50,10 +50,10 @@ def clearhead(job: Job, *, kind: str, dropout: float) -> Result:
     """The library's trainer."""
     import torch
 
+    from clearhead.checkpoint.fresh import new_transformer
     from clearhead.learn.schedule import Schedule
     from clearhead.learn.trainer import Plan, Trainer
     from clearhead.model.config import Activation, Config, Learned
-    from clearhead.model.transformer import new_transformer
     from clearhead.tasks.pieces import Pieces
 
     torch.set_num_threads(job["cores"])

@@ -14,10 +14,10 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import clearhead as ch
 from clearhead.checkpoint.fingerprint import FINGERPRINT, answers, digest, sample
+from clearhead.checkpoint.fresh import with_head
 from clearhead.checkpoint.tensors import WEIGHTS
 from clearhead.errors import ClearheadError, FolderError, NotFinite
 from clearhead.model.config import Head, Pooling
-from clearhead.model.transformer import with_head
 from published_folders import build, descriptions
 from tiny import tiny_bert
 

@@ -18,10 +18,10 @@ from transformers import (
 import clearhead as ch
 from clearhead.checkpoint.files import NEXT
 from clearhead.checkpoint.folder import CONFIG, read_folder, write_folder
+from clearhead.checkpoint.fresh import with_head
 from clearhead.checkpoint.tensors import WEIGHTS
 from clearhead.errors import FolderError
 from clearhead.model.config import Head, Pooling
-from clearhead.model.transformer import with_head
 from families import NAMES, tiny_folder
 from tiny import published, tiny_bert
 

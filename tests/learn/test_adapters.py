@@ -9,10 +9,10 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 import clearhead as ch
+from clearhead.engine.modes import own_modes
 from clearhead.errors import ClearheadError, Interrupted
 from clearhead.learn.language import LanguageRun
 from clearhead.model.layout import pack
-from clearhead.model.transformer import own_modes
 from clearhead.settings import Language
 from decoders import tiny_folder
 

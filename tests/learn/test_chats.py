@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import clearhead as ch
+from clearhead.engine.modes import own_modes
 from clearhead.errors import ClearheadError
 from clearhead.infer.generate import tokens
 from clearhead.learn.language import LanguageRun
 from clearhead.model.layout import pack
-from clearhead.model.transformer import own_modes
 from clearhead.settings import Generating, Language
 from clearhead.text.chat import conversation
 

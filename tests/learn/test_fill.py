@@ -10,10 +10,10 @@ from transformers import AutoModelForMaskedLM, BertForMaskedLM
 
 import clearhead as ch
 from clearhead.checkpoint.folder import read_folder
+from clearhead.engine.modes import own_modes
 from clearhead.errors import ClearheadError, Interrupted
 from clearhead.learn.fill import FillRun
 from clearhead.model.layout import pack
-from clearhead.model.transformer import own_modes
 from clearhead.settings import Masked
 from clearhead.tasks.language import next_token_loss
 from decoders import tiny_folder as tiny_decoder

@@ -10,10 +10,10 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 import clearhead as ch
+from clearhead.engine.modes import own_modes
 from clearhead.errors import ClearheadError, Interrupted
 from clearhead.learn.corpus import Texts, kept_aside
 from clearhead.learn.language import LanguageRun
-from clearhead.model.transformer import own_modes
 from clearhead.settings import Language
 from clearhead.tasks.pieces import Pieces, ids_of
 from clearhead.text.train import train_tokenizer

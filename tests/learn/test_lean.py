@@ -7,11 +7,11 @@ import torch
 from safetensors.torch import load_file
 
 import clearhead as ch
+from clearhead.engine.dropout import Dropout
+from clearhead.engine.modes import own_modes
 from clearhead.errors import ClearheadError, Interrupted
 from clearhead.learn.language import LanguageRun
 from clearhead.learn.run import Run
-from clearhead.model.linear import Dropout
-from clearhead.model.transformer import own_modes
 from clearhead.settings import Language, Training
 from decoders import tiny_folder
 from tiny import tiny_bert

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import clearhead as ch
+from clearhead.engine.modes import own_modes
 from clearhead.learn.language import LanguageRun
 from clearhead.learn.trainer import Plan, Trainer
-from clearhead.model.transformer import own_modes
 from clearhead.settings import Language
 from clearhead.tasks.language import IGNORED, next_token_loss
 from clearhead.text.tokenizer import Tokenizer

@@ -5,11 +5,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clearhead.checkpoint.fresh import new_transformer
 from clearhead.model.cache import Cache
 from clearhead.model.config import Activation, Config, Learned, Norm, Rotary, Sinusoidal
 from clearhead.model.kernels import Context, explicit
 from clearhead.model.layout import pack
-from clearhead.model.transformer import new_transformer
 
 PLAIN = {
     "vocab": 40,

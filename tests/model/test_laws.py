@@ -7,7 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clearhead.checkpoint.fresh import new_transformer
 from clearhead.checkpoint.sizes import sizes
+from clearhead.engine.dropout import Dropout
 from clearhead.errors import SettingError
 from clearhead.model.config import (
     Activation,
@@ -21,8 +23,8 @@ from clearhead.model.config import (
 )
 from clearhead.model.kernels import Context, explicit
 from clearhead.model.layout import pack, unpad
-from clearhead.model.linear import Dropout, activation_for
-from clearhead.model.transformer import Transformer, new_transformer
+from clearhead.model.linear import activation_for
+from clearhead.model.transformer import Transformer
 
 CONFIG = Config(
     vocab=50, width=16, layers=2, heads=2, hidden=24, positions=Sinusoidal(), activation=Activation.RELU,
@@ -217,11 +219,14 @@ def test_heads_that_do_not_divide_the_width_are_refused_by_name():
     ("change", "named"),
     [
         ({"language_head": True}, "language_head=True"),
-        ({"decoder_layers": 2}, "decoder_layers=2"),
-        ({"positions": Relative(32, 128)}, "positions="),
+        ({"decoder_layers": 2, "causal": True}, "decoder_layers=2 does not go with causal=True"),
+        ({"decoder_layers": 2, "segments": 2}, "segments=2"),
+        ({"target_vocab": 0}, "target_vocab=0"),
+        ({"positions": Relative(3, 128)}, "positions.buckets=3"),
+        ({"positions": Relative(32, 8)}, "positions.distance=8"),
     ],
 )
-def test_facts_whose_arithmetic_is_not_built_are_refused_by_name(change, named):
+def test_facts_that_do_not_go_together_are_refused_by_name(change, named):
     with pytest.raises(SettingError, match=named):
         Transformer(replace(CONFIG, **change))
 

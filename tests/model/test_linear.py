@@ -12,19 +12,18 @@ from torch import nn
 from torch.autograd import forward_ad
 from torch.nn import functional
 
-from clearhead.model import linear
-from clearhead.model.config import Activation
-from clearhead.model.linear import (
+from clearhead.engine import products
+from clearhead.engine.products import (
     ONEDNN,
     PACKED,
     QUICK,
-    Linear,
-    activation_for,
     forget_changed,
     laid_out,
     packed_of,
     prepack,
 )
+from clearhead.model.config import Activation
+from clearhead.model.linear import Linear, activation_for
 
 sizes = st.integers(1, 200)
 activations = st.sampled_from([None, *Activation])
@@ -97,7 +96,7 @@ def test_without_onednn_the_layer_computes_the_same(activation, monkeypatch):
     layer, x = layer_of(70, 9, bias=True, activation=activation), torch.randn(5, 70)
     with torch.inference_mode():
         quick = layer(x)
-        monkeypatch.setattr(linear, "ONEDNN", False)
+        monkeypatch.setattr(products, "ONEDNN", False)
         torch.testing.assert_close(quick, layer(x), rtol=1e-5, atol=1e-5)
 
 

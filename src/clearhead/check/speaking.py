@@ -9,12 +9,12 @@ from torch import Tensor
 
 from clearhead.check.finding import RIGHT, SAME, Finding, judged
 from clearhead.check.samples import random_encodings
+from clearhead.engine.modes import own_modes
 from clearhead.infer.generate import Token, tokens
 from clearhead.infer.model import Model
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
-from clearhead.model.transformer import own_modes
 from clearhead.settings import Generating
 
 NEAR = 1e-5  # float32, relative to the largest number of a text, or 1

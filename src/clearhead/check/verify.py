@@ -16,10 +16,11 @@ from clearhead.check.samples import TEXTS, companies, random_encodings
 from clearhead.check.speaking import speaking
 from clearhead.check.words import answered, cut, follows, said, stated_labels
 from clearhead.checkpoint.tensors import INDEX, WEIGHTS
+from clearhead.engine.modes import own_modes
 from clearhead.infer.batches import packed
 from clearhead.infer.model import Model, asked, load
 from clearhead.model.kernels import Context, explicit
-from clearhead.model.transformer import Transformer, own_modes
+from clearhead.model.transformer import Transformer
 from clearhead.reference import folder as reference
 from clearhead.text.tokenizer import Encoding
 

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from clearhead.checkpoint.family import Form
 from clearhead.checkpoint.folder import Loaded
+from clearhead.checkpoint.low_rank import Adapter, Change
 from clearhead.errors import SettingError
-from clearhead.model.linear import Adapter, Change, Linear
+from clearhead.model.linear import Linear
 from clearhead.model.transformer import Transformer
 
 

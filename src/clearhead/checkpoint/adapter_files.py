@@ -16,10 +16,11 @@ from clearhead.checkpoint.catalog import CATALOG, locate, published_name
 from clearhead.checkpoint.files import moved_together, read_json, write_json, write_tensors
 from clearhead.checkpoint.fingerprint import FINGERPRINT
 from clearhead.checkpoint.folder import ADAPTER, CONFIG, Loaded, read_folder
+from clearhead.checkpoint.low_rank import Change
 from clearhead.checkpoint.tensors import read_file
 from clearhead.checkpoint.translate import Fields
 from clearhead.errors import ClearheadError, FolderError
-from clearhead.model.linear import Change, Linear
+from clearhead.model.linear import Linear
 from clearhead.settings import Loading
 
 WEIGHTS, PICKLE = "adapter_model.safetensors", "adapter_model.bin"

@@ -57,6 +57,11 @@ BY_HEAD = Form(
     lambda tensor, config: [swapped(tensor, 3, second=config.heads)],
     shuffled=True,
 )
+ROW = Form(
+    lambda shape, _: [[1, *shape]],
+    lambda parts, _: parts[0][0],
+    lambda tensor, _: [tensor[None]],
+)
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,11 @@ def transposed(published: str, ours: str) -> Rule:
     return Rule(ours, (published,), TRANSPOSED)
 
 
+def as_row(published: str, ours: str) -> Rule:
+    """A vector is stored as a matrix of one row."""
+    return Rule(ours, (published,), ROW)
+
+
 def by_head(published: str, ours: str) -> Rule:
     """Queries, keys and values lie head by head."""
     return Rule(ours, (published,), BY_HEAD)
@@ -107,6 +117,8 @@ class Family:
     patterns of tensors that hold nothing learned or belong to heads that are not read. Where a language head
     is tied, `tied` names its matrix and the one it is: a file may hold it twice. `fill` are the facts of the
     published head for masked tokens, whose bias a file may also hold under two names, `twin_bias`.
+    `twins` are names under which a file may hold a tensor again. `gates` are rules of networks with gates,
+    before the others. `settled` are the facts that the tensors themselves say (None: there, not looked at).
     `fields` need not judge: whether a family can say what a model computes is found by reading it back.
     """
 
@@ -124,10 +136,21 @@ class Family:
     scaled: bool = False  # whether new weights of layers that add to the stream are scaled (new_transformer)
     fill: Callable[[Fields], Fill] | None = None
     twin_bias: tuple[str, str] = ("", "")
+    twins: Mapping[str, str] = field(default_factory=dict)
+    gates: tuple[Rule, ...] = ()
+    settled: Callable[[Config, Mapping[str, Tensor | None]], Config] = lambda config, given: config
 
-    def heads(self, config: Config, fields: Fields, *, names: set[str]) -> tuple[Config, Head | None]:
+    def suited(self, config: Config) -> "Family":
+        """With the rules of these facts."""
+        gated = config.gated and self.gates
+        return replace(self, rules=(*self.gates, *self.rules), gates=()) if gated else self
+
+    def heads(
+        self, config: Config, fields: Fields, *, given: Mapping[str, Tensor | None]
+    ) -> tuple[Config, Head | None]:
         """The facts with the head for masked tokens, if the folder states one and holds some of it; the head
-        over texts."""
+        over texts. `given` are the published tensors, without prefix."""
+        config, names = self.settled(config, given), set(given)
         parts = [part for rule in self.rules if rule.ours.startswith("fill.") for part in rule.published]
         held = {name for name in names if name.startswith(tuple(part.partition("{")[0] for part in parts))}
         if self.fill and held and any(one.endswith(FILLING) for one in fields("architectures", None) or []):
@@ -140,13 +163,14 @@ class Family:
         `names` are those of our tensors.
         """
         try:
-            parts = {part for name in names for part in self.published(name)}
+            suited = self.suited(config)
+            parts = {part: None for name in names for part in suited.published(name)}
             values = self.fields(config, head)
             given = dict(values)
             if head and head.labels:
                 given |= {"num_labels": head.labels}
             again = Fields(given, self.model_type)
-            same = self.heads(self.config(again), again, names=parts) == (config, head)
+            same = self.heads(self.config(again), again, given=parts) == (config, head)
         except (ClearheadError, AttributeError):  # a fact of another kind, or no name for it
             return None
         return values if same else None
@@ -181,6 +205,10 @@ class Family:
             twice = [name for name in tensors if name != self.plain(name) and self.plain(name) in tensors]
             raise FolderError(f"{source}: tensors are there under two names: {_some(twice or list(tensors))}")
         tensors.clear()  # what is stacked is let go at once, so that no second copy of all comes to be
+        for twin, whole in self.twins.items():
+            if twin in given and whole not in given:
+                given[whole] = given.pop(twin)
+            self.untwin(given, (twin, whole), source=source)
         fill = config.fill
         if (config.language_head and config.tied) or (fill and fill.tied):
             self.untwin(given, self.tied, source=source)
@@ -239,9 +267,9 @@ class Family:
         self, ours: Mapping[str, Tensor], *, prefixed: bool, config: Config
     ) -> dict[str, Tensor]:
         """Published tensors from ours."""
-        published = {}
+        published, suited = {}, self.suited(config)
         for name, tensor in ours.items():
-            form, parts = self.rule(name)
+            form, parts = suited.rule(name)
             for part, piece in zip(parts, form.back(tensor, config), strict=True):
                 bare = not prefixed or part.startswith(self.bare)
                 published[part if bare else self.prefix + part] = piece.contiguous()

@@ -18,10 +18,11 @@ from torch.utils._pytree import tree_map
 
 from clearhead.checkpoint.files import read_json
 from clearhead.checkpoint.labels import bare_name
+from clearhead.engine.modes import own_modes
 from clearhead.errors import ClearheadError, FolderError, NotFinite
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
-from clearhead.model.transformer import Transformer, own_modes
+from clearhead.model.transformer import Transformer
 from clearhead.text.tokenizer import Tokenizer
 
 FINGERPRINT = "fingerprint.json"

@@ -4,16 +4,17 @@ Everything is loaded and computed in float32, whatever the files hold, and saved
 model take their places together (`files.moved_together`): a reader never meets half a file or half a model.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from clearhead.checkpoint import fingerprint
+from clearhead.checkpoint.answering import CONFIG, GENERATION, Begin, answers_of
 from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.family import Family
 from clearhead.checkpoint.files import (
@@ -30,14 +31,16 @@ from clearhead.checkpoint.lock import held
 from clearhead.checkpoint.tensors import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, Stored, read_tensors, source_of
 from clearhead.checkpoint.translate import Fields
 from clearhead.data.wording import argument
+from clearhead.engine.modes import own_modes
 from clearhead.errors import ClearheadError, FolderError
 from clearhead.model.config import Config, Head, Learned, Problem
-from clearhead.model.transformer import Transformer, own_modes
+from clearhead.model.transformer import Transformer
 from clearhead.settings import Opening
 from clearhead.text.tokenizer import Tokenizer
 
+Words = TypeVar("Words", Tokenizer, Tokenizer | None)
 ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token")
-CONFIG, GENERATION, ADAPTER = "config.json", "generation_config.json", "adapter_config.json"
+ADAPTER = "adapter_config.json"
 OPENING = Opening()
 TRIES = 20  # of reading a folder which others write to
 KINDS = (".json", ".safetensors", ".txt", ".jinja", ".bin")  # of files that a model is read from
@@ -67,6 +70,13 @@ class Loaded:
     new_head: Head = field(default=Head(labels=0))  # what a body gets to be trained with, labels still open
     ends: tuple[int, ...] = ()  # the ids that end an answer of a language model
     adapters: tuple[Any, ...] = ()  # what was put on the network's layers (adapter.Adapted)
+    begin: Begin = Begin()  # how the answers of an encoder–decoder begin
+    target: Tokenizer | None = None  # of answers, where they have another tokenizer than what is asked
+
+    @property
+    def writer(self) -> Tokenizer:
+        """The tokenizer of answers."""
+        return self.target or self.tokenizer
 
 
 def read_folder(folder: str | Path, opening: Opening = OPENING) -> Loaded:
@@ -126,14 +136,14 @@ def _read(folder: Path, opening: Opening) -> Loaded:
     config = _facts(lambda: family.config(fields), fields)  # before gigabytes are read
     fields.require(is_causal=config.causal)
     stored = read_tensors(folder, allow_bin=opening.allow_bin)
-    names = {family.plain(name) for name in stored.tensors}
-    config, head = _facts(lambda: family.heads(config, fields, names=names), fields)
+    given = {family.plain(name): tensor for name, tensor in stored.tensors.items()}
+    config, head = _facts(lambda: family.heads(config, fields, given=given), fields)
+    family, named = family.suited(config), len(given)
+    given.clear()
     new_head = _facts(lambda: family.new_head(fields), fields)
     fields.warn_unread()
-    if config.layers > len(names):
-        raise FolderError(
-            f"{fields.source} says {config.layers} blocks; {stored.source} has {len(names)} tensors"
-        )
+    if config.layers > named:
+        raise FolderError(f"{fields.source} says {config.layers} blocks; {stored.source} has {named} tensors")
     with torch.device("meta"):
         network = Transformer(config, head)
     ours = family.to_ours(stored.tensors, network.state_dict(), config=config, source=str(stored.source))
@@ -152,26 +162,12 @@ def _read(folder: Path, opening: Opening) -> Loaded:
     if said:
         fingerprint.check(said, network, tokenizer=tokenizer, labels=labels, path=folder / FINGERPRINT)
     problem = problem_of(values, len(labels), source=fields.source)
-    ends = end_ids(folder, values, tokenizer=tokenizer) if config.language_head else ()
-    if beyond := [id for id in ends if id >= config.vocab]:
-        raise FolderError(f"{folder}: eos_token_id {beyond[0]} is beyond the model's {config.vocab} tokens")
-    return Loaded(network.eval(), tokenizer, labels, family, folder, problem, new_head, ends)
-
-
-def end_ids(folder: Path, values: dict[str, Any], *, tokenizer: Tokenizer) -> tuple[int, ...]:
-    """The ids that end an answer: of generation_config.json, else of config.json, else of the tokenizer."""
-    path = folder / GENERATION
-    for table, source in ((read_json(path) if path.is_file() else {}, path), (values, folder / CONFIG)):
-        stated = table.get("eos_token_id")
-        if stated is None:
-            continue
-        ids = stated if isinstance(stated, list) else [stated]
-        for id in ids:
-            if isinstance(id, bool) or not isinstance(id, int) or id < 0:
-                raise FolderError(f"{source}: eos_token_id={stated!r} is no id and no list of ids")
-        return tuple(ids)
-    eos = tokenizer.roles.get("eos_token")
-    return () if eos is None else (eos,)
+    loaded = Loaded(network.eval(), tokenizer, labels, family, folder, problem, new_head)
+    if not config.language_head:
+        return loaded
+    loaded = replace(loaded, target=_target(folder) if config.translates else None)
+    ends, begin = answers_of(folder, values, tokenizer=loaded.writer, config=config)
+    return replace(loaded, ends=ends, begin=begin)
 
 
 def refuse_packed(fields: Fields) -> None:
@@ -187,7 +183,8 @@ def refuse_packed(fields: Fields) -> None:
 
 def refuse_pad(config: Config, tokenizer: Tokenizer, *, source: str) -> None:
     """Where positions are counted from the padding id on, the published code takes that id for no token."""
-    pad = config.positions.offset - 1 if isinstance(config.positions, Learned) else -1
+    counted = isinstance(config.positions, Learned) and not config.translates
+    pad = getattr(config.positions, "offset", 0) - 1 if counted else -1
     if 0 <= pad < tokenizer.vocab_size and pad not in tokenizer.control_ids:
         raise FolderError(
             f"{source}: pad_token_id={pad} is the token {tokenizer.name(pad)!r}, which texts may hold"
@@ -200,9 +197,17 @@ def refuse_pad(config: Config, tokenizer: Tokenizer, *, source: str) -> None:
 
 
 def _tokenizer(folder: Path) -> Tokenizer:
+    return _panicking(folder, Tokenizer.read)
+
+
+def _target(folder: Path) -> Tokenizer | None:
+    return _panicking(folder, Tokenizer.read_target)
+
+
+def _panicking(folder: Path, read: Callable[[Path], Words]) -> Words:
     """The library panics over some broken files, which is no Exception."""
     try:
-        return Tokenizer.read(folder)
+        return read(folder)
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
@@ -277,16 +282,18 @@ def write_folder(folder: str | Path, loaded: Loaded, *, instead: Iterable[str] =
         for role in ROLES:  # the published code's defaults may lie beyond the vocabulary
             values.setdefault(f"{role}_id", loaded.tokenizer.roles.get(role))
     values["dtype"] = "float32"
-    if loaded.ends:
-        values["eos_token_id"] = list(loaded.ends)
+    answers = loaded.begin.fields() | ({"eos_token_id": list(loaded.ends)} if loaded.ends else {})
+    values |= answers
     ours, config = {name: tensor.float() for name, tensor in state.items()}, network.config
     headed = bool(loaded.labels) or config.language_head or config.fill is not None
     tensors = family.to_published(ours, prefixed=headed, config=config)
     with moved_together(folder, instead=instead) as place:
         loaded.tokenizer.write(place)
+        if loaded.target:
+            loaded.target.write(place, part="target")
         write_tensors(place / WEIGHTS, tensors)
         write_json(place / CONFIG, values)
-        if loaded.ends:
-            write_json(place / GENERATION, {"eos_token_id": list(loaded.ends)})
+        if answers:
+            write_json(place / GENERATION, answers)
         made = fingerprint.of_model(in_float32(network), loaded.tokenizer, labels=loaded.labels, place=place)
         write_json(place / FINGERPRINT, made)

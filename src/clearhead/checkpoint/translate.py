@@ -220,3 +220,19 @@ def speaks(fields: Fields, *, speaker: str, body: str) -> bool:
             f"{fields.source}: the head of {stated} is not supported, only {speaker} and {body}"
         )
     return bool(stated == [speaker])
+
+
+def translates(fields: Fields, stated: str) -> None:
+    """Refuse any head of an encoder–decoder but the one that says what comes next, by name."""
+    fields.require(is_encoder_decoder=True, is_decoder=False)
+    named = fields("architectures", None) or [stated]
+    if named != [stated]:
+        raise FolderError(f"{fields.source}: the head of {named} is not supported, only {stated}")
+
+
+def alike(fields: Fields, value: int, *names: str) -> None:
+    """Refuse sizes of one side that are not those of the other."""
+    for name in names:
+        if (other := fields(name, value)) not in (value, None):
+            said = f"{fields.source}: {name}={other!r} is not supported beside {names[0]}={value!r}"
+            raise FolderError(f"{said}, only the same")

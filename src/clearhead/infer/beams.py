@@ -9,12 +9,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from clearhead.engine.modes import own_modes
 from clearhead.errors import SettingError
-from clearhead.infer.choosing import ruled
-from clearhead.infer.generate import check_prompts, refuse_foreign, refuse_unusable, speaker, step
+from clearhead.infer.choosing import framed, ruled
+from clearhead.infer.generate import (
+    beginning,
+    check_prompts,
+    read,
+    refuse_foreign,
+    refuse_unusable,
+    speaker,
+    step,
+)
 from clearhead.infer.model import Model
 from clearhead.model.cache import Cache
-from clearhead.model.transformer import own_modes
 from clearhead.settings import Generating
 
 
@@ -39,50 +47,79 @@ def beam_search(
     prompt that is empty or fills the positions.
     """
     network = speaker(model)
-    if settings.beams > network.config.vocab:
-        raise SettingError(f"--beams {settings.beams} is more than the vocabulary of {network.config.vocab}")
+    vocab = len(network.next_weight)
+    if settings.beams > vocab:
+        raise SettingError(f"--beams {settings.beams} is more than the vocabulary of {vocab}")
     refuse_foreign(network, [settings])
     check_prompts(prompts, network)
-    for prompt in prompts:
+    waiting, active = list(range(len(prompts)))[::-1], list[Search]()
+    cache, found, told = Cache(network.config), dict[int, list[Beam]](), 0
+    while waiting or active:
+        some = [waiting.pop() for _ in range(min(settings.batch_texts - len(active), len(waiting)))]
+        come = [Search(model, prompts[index], number=index, settings=settings) for index in some]
         with own_modes():
-            found = Search(model, list(prompt), settings=settings).run()
-        yield found
+            logits = []
+            if active:
+                pieces = [[ids[-1]] for search in active for ids, _, _ in search.running]
+                logits += step(network, cache, pieces=pieces, wanted=[1] * len(pieces))
+            if come:
+                newer = read(network, [prompts[search.number] for search in come])
+                pieces = [search.before for search in come]
+                logits += step(network, newer, pieces=pieces, wanted=[1] * len(come))
+                cache.take(newer)
+            active += come
+            kept, rows = list[int](), 0
+            for search in active:
+                count = len(search.running)
+                parents = search.advance(torch.cat(logits[rows : rows + count]))
+                kept += [rows + parent for parent in parents]
+                rows += count
+            cache.keep(kept)
+        found |= {search.number: search.best for search in active if search.over}
+        active = [search for search in active if not search.over]
+        while told in found:
+            yield found.pop(told)
+            told += 1
 
 
 class Search:
     """The search for answers to one prompt."""
 
-    def __init__(self, model: Model, prompt: list[int], *, settings: Generating):
-        self.network, self.ends = model.loaded.network, model.loaded.ends
-        self.prompt, self.settings = prompt, settings
-        limit = self.network.config.limit or len(prompt) + settings.max_new_tokens
-        self.most = min(settings.max_new_tokens, limit - len(prompt))
+    def __init__(self, model: Model, prompt: Sequence[int], *, number: int, settings: Generating):
+        self.ends, self.begin = model.loaded.ends, model.loaded.begin
+        self.before, self.number, self.settings = beginning(model, prompt), number, settings
+        limit = model.config.limit or len(self.before) + settings.max_new_tokens
+        self.most = min(settings.max_new_tokens, limit - len(self.before))
         self.running: list[tuple[tuple[int, ...], float, float]] = [((), 0.0, 0.0)]  # ids, ranked by, own
         self.finished: list[Beam] = []
+        self.length, self.over = 0, False
 
-    def run(self) -> list[Beam]:
-        """All finished answers, best first."""
-        cache = Cache(self.network.config, 1)
-        pieces = [self.prompt]
-        for length in range(1, self.most + 1):
-            logits = torch.cat(step(self.network, cache, pieces=pieces, wanted=[1] * len(pieces)))
-            parents = self.extend(logits)
-            if not self.running or self.done(length):
-                break
-            cache.keep(parents)
-            pieces = [[ids[-1]] for ids, _, _ in self.running]
-        else:  # the length has ended those that still run
+    @property
+    def best(self) -> list[Beam]:
+        """The answers, best first."""
+        return self.finished[: self.settings.samples]
+
+    def advance(self, logits: Tensor) -> list[int]:
+        """One more token for each beam; returns which beam each that still runs goes on from, none where the
+        search is over."""
+        self.length += 1
+        parents = self.extend(logits)
+        if self.running and not self.done(self.length) and self.length < self.most:
+            return parents
+        if self.running and not self.done(self.length):  # the length has ended those that still run
             for beam in self.running:
                 self.finish(beam, ended=False)
-        return self.finished[: self.settings.samples]
+        self.over, self.running = True, []
+        return []
 
     def extend(self, logits: Tensor) -> list[int]:
         """One more token for each beam; returns which beam each of the new ones goes on from."""
         own = logits.log_softmax(-1)
         totals = []
         for (ids, total, _), row in zip(self.running, own, strict=True):
-            whole = [*self.prompt, *ids]
-            totals.append(total + ruled(row, whole, new=len(ids), ends=self.ends, settings=self.settings))
+            scores = framed(row, self.begin, new=len(ids))
+            whole = [*self.before, *ids]
+            totals.append(total + ruled(scores, whole, new=len(ids), ends=self.ends, settings=self.settings))
         vocab = logits.shape[-1]
         flat = torch.cat(totals)
         refuse_unusable(logits, flat)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import torch
 
+from clearhead.engine.modes import own_modes
 from clearhead.errors import SettingError
 from clearhead.infer.generate import check_prompts, speaker, step
 from clearhead.infer.model import Model, check_texts
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
-from clearhead.model.transformer import own_modes
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from clearhead.checkpoint.answering import Begin
 from clearhead.settings import Generating
 
 Scores = Float[Tensor, " vocab"]
@@ -56,6 +57,16 @@ def ruled(
         out = [*out, *ends]
     if out:
         scores = scores.index_fill(0, torch.tensor(out), -torch.inf)
+    return scores
+
+
+def framed(scores: Scores, begin: Begin, *, new: int) -> Scores:
+    """Logits of the answer's token number `new`, −inf for what an answer never holds and, of the first, for
+    all but the one that is always first."""
+    if begin.never:
+        scores = scores.index_fill(0, torch.tensor(begin.never), -torch.inf)
+    if begin.first is not None and not new:
+        return torch.full_like(scores, -torch.inf).index_fill(0, torch.tensor([begin.first]), 0.0)
     return scores
 
 

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from clearhead.data.rows import Row, read_rows
 from clearhead.data.wording import place
+from clearhead.engine.modes import own_modes
 from clearhead.infer.fill import FillEvaluation, evaluate_fill
 from clearhead.infer.model import Model, asked
 from clearhead.infer.perplexity import LanguageEvaluation, evaluate_language
 from clearhead.model.config import Problem
-from clearhead.model.transformer import own_modes
 from clearhead.settings import Asking, Filling, Scoring, made
 from clearhead.tasks.classify import Result
 from clearhead.tasks.examples import encode_rows

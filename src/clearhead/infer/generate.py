@@ -13,14 +13,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from clearhead.engine.modes import own_modes
+from clearhead.engine.products import STEADY, forget_changed, laid_out, packed_of, prepack
 from clearhead.errors import DataError, NotFinite, SettingError
-from clearhead.infer.choosing import chosen, ruled, stream_of
+from clearhead.infer.choosing import chosen, framed, ruled, stream_of
 from clearhead.infer.model import Model, asked, check_texts
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
-from clearhead.model.linear import STEADY, Linear, forget_changed, laid_out, packed_of, prepack
-from clearhead.model.transformer import Transformer, own_modes
+from clearhead.model.linear import Linear
+from clearhead.model.transformer import Transformer
 from clearhead.settings import Generating, made
 from clearhead.text.stream import Stream
 
@@ -47,8 +49,8 @@ class Lane:
 
     text: int
     sample: int
-    ids: list[int]  # the prompt's and the answer's
-    prompt: int  # how many are the prompt's
+    ids: list[int]  # the prompt's and the answer's; of a text that is answered, the answer's alone
+    prompt: int  # how many are the prompt's, or stand before an answer
     settings: Generating
     chance: random.Random
     stream: Stream
@@ -74,7 +76,7 @@ def tokens(
     model: Model, prompts: Sequence[Sequence[int]], *, settings: Generating | Sequence[Generating]
 ) -> Iterator[Token]:
     """The tokens of the answers to prompts of ids, as they come; `settings` of all, or of each prompt
-    (`batch_texts` is that of the first).
+    (`batch_texts` is that of the first). An encoder–decoder reads a prompt whole and answers it.
 
     Raises `SettingError` for a model without a language head, `DataError` for a prompt that is empty or fills
     the model's positions.
@@ -101,9 +103,9 @@ def tokens(
                 pieces = [[lane.ids[-1], *lane.guess(network.config.limit)] for lane in active]
                 logits += step(network, cache, pieces=pieces, wanted=[len(piece) for piece in pieces])
             if come:
-                newer, pieces = Cache(network.config, len(come)), [lane.ids for lane in come]
-                logits += step(network, newer, pieces=pieces, wanted=[1] * len(come))
-                cache.texts += newer.texts
+                newer = read(network, [prompts[lane.text] for lane in come])
+                logits += step(network, newer, pieces=[lane.ids for lane in come], wanted=[1] * len(come))
+                cache.take(newer)
             active += come
             found = [advance(model, lane, logits=row) for lane, row in zip(active, logits, strict=True)]
         for came in found:
@@ -114,6 +116,17 @@ def tokens(
         if len(stay) < len(active):
             cache.keep(stay)
             active = [active[place] for place in stay]
+
+
+def read(network: Transformer, prompts: Sequence[Sequence[int]]) -> Cache:
+    """A cache of texts of which nothing is said yet; what an encoder makes of prompts is made once for each
+    that differs."""
+    cache = Cache(network.config, len(prompts))
+    if network.config.translates:
+        each = list(dict.fromkeys(map(tuple, prompts)))
+        known = dict(zip(each, network.remember(pack(each)), strict=True))
+        cache.answered = [known[tuple(prompt)] for prompt in prompts]
+    return cache
 
 
 def follow_up(ids: Sequence[int], *, most: int) -> list[int]:
@@ -131,7 +144,12 @@ def speaker(model: Model) -> Transformer:
     if not model.config.language_head:
         raise SettingError(f"{model.name} has no language head, so it cannot generate")
     network, adapted = model.loaded.network, bool(model.loaded.adapters)
-    layers = [part for part in network.modules() if isinstance(part, Linear)]
+    if model.config.translates and model.loaded.begin.start is None:
+        raise SettingError(
+            f"{model.name} does not say which token its answers begin with: write decoder_start_token_id "
+            "into config.json (T5 and Marian begin with their padding token)"
+        )
+    layers = step_layers(network)
     for adapter in (layer.adapter for layer in layers if layer.adapter):
         adapter.kept = None
     if forget_changed([*(layer.weight for layer in layers), network.next_weight]) or adapted:
@@ -139,9 +157,14 @@ def speaker(model: Model) -> Transformer:
     return network
 
 
+def step_layers(network: Transformer) -> list[Linear]:
+    """The layers that a step goes through: of an encoder–decoder, the decoder's."""
+    return [part for part in (network.decoder or network).modules() if isinstance(part, Linear)]
+
+
 def lay_out(network: Transformer) -> None:
     """Lay out all matrices that a step multiplies by."""
-    layers = [part for part in network.modules() if isinstance(part, Linear)]
+    layers = step_layers(network)
     for adapter in (layer.adapter for layer in layers if layer.adapter):
         adapter.kept = adapter.factors()
     factors = [factor for layer in layers if layer.adapter for factor in layer.adapter.kept or ()]
@@ -150,7 +173,7 @@ def lay_out(network: Transformer) -> None:
 
 def refuse_foreign(network: Transformer, settings: Sequence[Generating]) -> None:
     """Refuse a bias of an id that the model does not have, or of all it has."""
-    vocab = network.config.vocab
+    vocab = len(network.next_weight)
     for biases in (each.biases for each in settings):
         if beyond := [id for id in biases if id >= vocab]:
             raise SettingError(f"--logit-bias {beyond[0]}: the model's ids go from 0 to {vocab - 1}")
@@ -160,7 +183,7 @@ def refuse_foreign(network: Transformer, settings: Sequence[Generating]) -> None
 
 def check_prompts(prompts: Sequence[Sequence[int]], network: Transformer) -> None:
     """Refuse prompts from which no token can follow, by number."""
-    vocab, limit = network.config.vocab, network.config.limit
+    vocab, limit, answered = network.config.vocab, network.config.limit, network.config.translates
     for index, prompt in enumerate(prompts):
         if isinstance(prompt, str):
             raise DataError(
@@ -173,10 +196,10 @@ def check_prompts(prompts: Sequence[Sequence[int]], network: Transformer) -> Non
         for id in prompt:
             if isinstance(id, bool) or not isinstance(id, int) or not 0 <= id < vocab:
                 raise DataError(f"prompt {index} holds {id!r}; the model's ids go from 0 to {vocab - 1}")
-        if limit is not None and len(prompt) >= limit:
+        if limit is not None and len(prompt) >= limit + answered:
             raise DataError(
-                f"prompt {index} has {len(prompt)} tokens, and the model has {limit} positions, "
-                "the answer included; shorten the prompt"
+                f"prompt {index} has {len(prompt)} tokens, and the model has {limit} positions"
+                f"{'' if answered else ', the answer included'}; shorten the prompt"
             )
 
 
@@ -194,8 +217,15 @@ def refuse_unusable(logits: Tensor, scores: Tensor) -> None:
 def begin(model: Model, prompt: Sequence[int], *, text: int, sample: int, settings: Generating) -> Lane:
     """An answer of which nothing is there yet."""
     chance = stream_of(settings.seed, prompt, sample=sample)
-    stream = Stream(model.tokenizer, settings.stop or (), before=prompt)
-    return Lane(text, sample, list(prompt), len(prompt), settings, chance, stream)
+    before = beginning(model, prompt)
+    stream = Stream(model.loaded.writer, settings.stop or (), before=before)
+    return Lane(text, sample, before, len(before), settings, chance, stream)
+
+
+def beginning(model: Model, prompt: Sequence[int]) -> list[int]:
+    """The ids that an answer goes on from: the prompt's, or the one before all answers to texts."""
+    start = model.loaded.begin.start
+    return list(prompt) if start is None else [start]
 
 
 def step(network: Transformer, cache: Cache, *, pieces: list[list[int]], wanted: list[int]) -> list[Tensor]:
@@ -207,7 +237,7 @@ def step(network: Transformer, cache: Cache, *, pieces: list[list[int]], wanted:
     with laid_out():
         multiple = STEADY if packed_of(weight)[0] is weight else 1  # laid out, one row has the bits of any
         batch = pack(pieces, past=cache.lengths, multiple=multiple)
-        stream = network(batch, Context.of(batch.layout, cache=cache))
+        stream = network.speaking(batch, Context.of(batch.layout, cache=cache))
         ends = [(span.stop, count) for span, count in zip(batch.layout.slices, wanted, strict=True)]
         places = torch.tensor([place for stop, count in ends for place in range(stop - count, stop)])
         rows = torch.nn.functional.pad(stream[places], (0, 0, 0, -len(places) % multiple))
@@ -229,7 +259,8 @@ def advance(model: Model, lane: Lane, *, logits: Tensor) -> list[Token]:
 def chosen_token(model: Model, lane: Lane, *, logits: Tensor) -> Token:
     """One more token of an answer, and whether it is the last."""
     ends, limit = model.loaded.ends, model.config.limit
-    scores = ruled(logits, lane.ids, new=lane.new, ends=ends, settings=lane.settings)
+    scores = framed(logits, model.loaded.begin, new=lane.new)
+    scores = ruled(scores, lane.ids, new=lane.new, ends=ends, settings=lane.settings)
     refuse_unusable(logits, scores)
     id = chosen(scores, lane.settings, chance=lane.chance)
     sure = float(logits[id] - logits.logsumexp(-1))

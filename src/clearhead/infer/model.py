@@ -15,13 +15,13 @@ from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.folder import GENERATION, OLD, Loaded, holds_model, write_folder
 from clearhead.checkpoint.lock import LOG, SETTINGS, check_free
 from clearhead.data.wording import argument
+from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, NotFinite, SettingError
 from clearhead.infer.batches import batches_of, check_encodings
 from clearhead.model.config import Config, Pooling
 from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
 from clearhead.model.layout import round_up
-from clearhead.model.transformer import own_modes
 from clearhead.settings import Answering, Asking, Loading, Long, Reading, a_path, made
 from clearhead.tasks.fill import Candidate, Filled, most_likely, rows_at_once
 from clearhead.tasks.task import Answer, Task, held_back, task_of

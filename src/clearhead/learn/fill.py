@@ -6,15 +6,16 @@ from typing import Any
 from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.folder import Loaded, read_folder
+from clearhead.checkpoint.fresh import new_transformer, with_fill
 from clearhead.checkpoint.sizes import sizes
 from clearhead.checkpoint.translate import Fields
+from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, SettingError
 from clearhead.learn.corpus import Texts
 from clearhead.learn.corpus_run import CorpusRun
 from clearhead.learn.finish import write_fill_card
 from clearhead.learn.start import refuse_huge
 from clearhead.model.config import Fill
-from clearhead.model.transformer import new_transformer, own_modes, with_fill
 from clearhead.settings import Encoder, Masked
 from clearhead.tasks.fill import FillScores, Gaps, Hiding
 from clearhead.text.masks import MASK
@@ -104,7 +105,9 @@ def starting_filler(settings: Masked, texts: Sequence[str]) -> tuple[Loaded, lis
         tokenizer = Tokenizer.read(locate(settings.tokenizer))
     family = FAMILIES[settings.architecture]
     fields = Fields(published_fields(settings, tokenizer), f"--architecture {settings.architecture}")
-    config, _ = family.heads(family.config(fields), fields, names={*family.published("fill.dense.weight")})
+    config, _ = family.heads(
+        family.config(fields), fields, given=dict.fromkeys(family.published("fill.dense.weight"))
+    )
     refuse_huge(sizes(config))
     network = new_transformer(config, None, seed=settings.seed)
     return Loaded(network, tokenizer, (), family, None, new_head=family.new_head(fields)), []

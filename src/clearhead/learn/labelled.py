@@ -7,10 +7,10 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from clearhead.engine.dropout import Dropout
 from clearhead.infer.batches import batches_of, check_encodings, packed
 from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
-from clearhead.model.linear import Dropout
 from clearhead.model.transformer import Transformer
 from clearhead.tasks.task import Task
 from clearhead.text.tokenizer import Encoding

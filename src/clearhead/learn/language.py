@@ -7,15 +7,16 @@ from clearhead.checkpoint.adapter_files import write_adapter
 from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.folder import Loaded, read_folder
+from clearhead.checkpoint.fresh import new_transformer
 from clearhead.checkpoint.sizes import sizes
 from clearhead.checkpoint.translate import Fields
+from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, SettingError
 from clearhead.learn.corpus import Chats, Texts
 from clearhead.learn.corpus_run import CorpusRun
 from clearhead.learn.encoded import Encoded, open_end
 from clearhead.learn.finish import write_language_card
 from clearhead.learn.start import refuse_huge
-from clearhead.model.transformer import new_transformer, own_modes
 from clearhead.settings import Language, Speaker
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.pieces import around

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from clearhead.engine.modes import own_modes
 from clearhead.errors import SettingError
 from clearhead.infer.evaluate import Evaluation, evaluate_rows
 from clearhead.infer.model import Model
@@ -14,7 +15,6 @@ from clearhead.learn.language import LanguageRun
 from clearhead.learn.start import starting_model, usual_rate
 from clearhead.learn.texts import measure_of, read_texts
 from clearhead.model.config import Problem
-from clearhead.model.transformer import own_modes
 from clearhead.settings import Asking, Language, Masked, Training, made
 from clearhead.tasks.examples import encode_rows
 from clearhead.tasks.task import Scores

@@ -9,11 +9,12 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from clearhead.engine.dropout import Dropout
+from clearhead.engine.modes import own_modes
 from clearhead.errors import NotFinite
 from clearhead.learn.batches import epoch_batches
 from clearhead.learn.schedule import Schedule
-from clearhead.model.linear import Dropout
-from clearhead.model.transformer import Transformer, own_modes
+from clearhead.model.transformer import Transformer
 
 
 @dataclass(frozen=True)

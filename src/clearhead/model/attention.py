@@ -1,20 +1,29 @@
 """Projections to queries, keys and values, heads, and the seam to the kernel."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from clearhead.engine.dropout import Dropout
+from clearhead.model.cache import Span
 from clearhead.model.config import Config, Positions, Rotary
-from clearhead.model.kernels import Context, Sight
+from clearhead.model.kernels import Context, Drop, Heads, Recalled, Sight, Source, fused
+from clearhead.model.layout import Layout
 from clearhead.model.linear import Linear
 from clearhead.model.positions import Turn
 
 
 class Projections(Linear):
-    """Queries, keys and values in one product: a third of the calls, the same numbers."""
+    """Queries, keys and values in one product, or those of them that are given: fewer calls, the same
+    numbers."""
 
-    def __init__(self, config: Config):
-        super().__init__(config.width, sum(config.projected), bias=config.biases[0])
-        self.parts = config.projected
+    def __init__(self, config: Config, parts: tuple[int, ...] | None = None):
+        self.parts = parts or config.projected
+        super().__init__(config.width, sum(self.parts), bias=config.biases[0])
 
     @property
     def matrices(self) -> tuple[Tensor, ...]:
@@ -33,7 +42,7 @@ class Attention(nn.Module):
         self.layer, self.head_width = layer, config.each_head
         self.dropout = config.attention_dropout
         window = config.window_of(layer)
-        self.sight = Sight(self.head_width**-0.5, window, config.causal)
+        self.sight = Sight(scale_of(config), window, config.causal)
         self.positions = config.positions
         self.base = base_of(config.positions, local=window is not None)
         self.qkv = Projections(config)
@@ -56,11 +65,86 @@ class Attention(nn.Module):
             queries=queries,
             keys=keys,
             values=values,
-            sight=self.sight,
+            sight=self.sight if context.bias is None else replace(self.sight, bias=context.bias),
             drop=context.dropping(self.dropout),
             spans=context.spans(self.layer, keys=keys, values=values),
         )
         return self.output(mixed.flatten(1), context.drop)
+
+
+class Recall(nn.Module):
+    """Multi-head attention of a decoder's tokens to all that the encoder has read of the text they answer
+    (Vaswani et al. 2017, section 3.2.3)."""
+
+    def __init__(self, config: Config, layer: int):
+        super().__init__()
+        self.layer, self.head_width, self.scale = layer, config.each_head, scale_of(config)
+        self.dropout = config.attention_dropout
+        queries, *others = config.projected
+        self.query = Projections(config, (queries,))
+        self.memory = Projections(config, tuple(others))
+        self.output = Linear(queries, config.width, bias=config.biases[1])
+
+    def remember(
+        self, stream: Float[Tensor, "tokens width"], drop: Dropout | None = None
+    ) -> tuple[Float[Tensor, "tokens kv_heads head_width"], Float[Tensor, "tokens kv_heads head_width"]]:
+        """Keys and values of the encoder's stream: the same for every token that asks."""
+        keys, values = self.memory(stream, drop).split(self.memory.parts, dim=-1)
+        return keys.unflatten(-1, (-1, self.head_width)), values.unflatten(-1, (-1, self.head_width))
+
+    def forward(self, x: Float[Tensor, "tokens width"], context: Context) -> Float[Tensor, "tokens width"]:
+        """Let each token gather from the text that its own text answers."""
+        queries = self.query(x, context.drop).unflatten(-1, (-1, self.head_width))
+        if context.cache:
+            spans = context.cache.sources(self.layer, context.layout)
+            mixed = beside(context.layout, queries, spans=spans, scale=self.scale)
+        else:
+            assert context.source, "whoever calls a decoder says what it answers"
+            keys, values = self.remember(context.source.stream, context.drop)
+            drop = context.dropping(self.dropout)
+            mixed = across(
+                context.source, queries=queries, keys=keys, values=values, scale=self.scale, drop=drop
+            )
+        return self.output(mixed.flatten(1), context.drop)
+
+
+def across(
+    source: Source, *, queries: Heads, keys: Recalled, values: Recalled, scale: float, drop: Drop | None
+) -> Heads:
+    """Each text's queries against all keys of what it answers: one fused call for each pair of lengths. Spare
+    rows, and texts that answer nothing, give zeros."""
+    mixed = []
+    for run in source.runs:
+        q = queries[run.start : run.start + run.texts * run.length]
+        if not run.seen:
+            mixed.append(torch.zeros_like(q))
+            continue
+        rows = slice(run.source, run.source + run.texts * run.seen)
+        q = q.unflatten(0, (run.texts, run.length)).transpose(1, 2)
+        k, v = (part[rows].unflatten(0, (run.texts, run.seen)).transpose(1, 2) for part in (keys, values))
+        mixed.append(fused(q=q, k=k, v=v, scale=scale, drop=drop).transpose(1, 2).flatten(0, 1))
+    mixed.append(queries.new_zeros(len(queries) - sum(map(len, mixed)), *queries.shape[1:]))
+    return torch.cat(mixed)
+
+
+def beside(layout: Layout, queries: Heads, *, spans: Sequence[Span], scale: float) -> Heads:
+    """The same for a few tokens a text, from keys and values that are kept: `spans`, as the texts lie. Each
+    token goes by itself, also where several texts answer one source, so that each has its own bits."""
+    mixed = torch.zeros_like(queries)
+    for _, members in groupby(zip(layout.placed, spans, strict=True), key=lambda pair: id(pair[1])):
+        lying = list(members)
+        rows, span = slice(lying[0][0].start, lying[-1][0].stop), lying[0][1]
+        if span.keys.shape[1]:
+            each = rows.stop - rows.start, -1, -1, -1
+            k, v = span.keys[None].expand(*each), span.values[None].expand(*each)
+            q = queries[rows].unflatten(1, (k.shape[1], -1))  # heads that share a key stand in for queries
+            mixed[rows] = fused(q=q, k=k, v=v, scale=scale).flatten(1, 2)
+    return mixed
+
+
+def scale_of(config: Config) -> float:
+    """What products of queries and keys are multiplied by."""
+    return config.each_head**-0.5 if config.scale_scores else 1.0
 
 
 def base_of(positions: Positions, *, local: bool) -> float | None:

@@ -1,4 +1,4 @@
-"""One block: attend, then a feed-forward network, each added to the stream."""
+"""One block: attend, in a decoder recall what was read, then a feed-forward network; each is added."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,7 +6,7 @@ from functools import partial
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from clearhead.model.attention import Attention
+from clearhead.model.attention import Attention, Recall
 from clearhead.model.config import Config, Norm
 from clearhead.model.kernels import Context
 from clearhead.model.linear import Linear, activation_for
@@ -57,7 +57,7 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """Attention and feed-forward, residual connections, layer norm (Vaswani et al. 2017, section 3.1)."""
 
-    def __init__(self, config: Config, layer: int):
+    def __init__(self, config: Config, layer: int, *, recalls: bool = False):
         super().__init__()
         bare = layer == 0 and config.norm_first and not config.first_norm
         self.norm_first, self.parallel = config.norm_first, config.parallel
@@ -65,6 +65,8 @@ class Block(nn.Module):
         self.dropout = config.dropout
         self.attention = Attention(config, layer)
         self.attention_norm = nn.Identity() if bare else norm_for(config)
+        self.recall = Recall(config, layer) if recalls else None
+        self.recall_norm = norm_for(config) if recalls else None
         self.feed_forward = FeedForward(config)
         self.feed_forward_norm = norm_for(config)
 
@@ -75,6 +77,9 @@ class Block(nn.Module):
         if self.parallel:
             return x + attend(self.attention_norm(x)) + think(self.feed_forward_norm(x))
         x = self.residual(x, self.attention_norm, change=attend)
+        if self.recall and self.recall_norm:
+            recall = partial(self.change, self.recall, rate=self.attended_dropout, context=context)
+            x = self.residual(x, self.recall_norm, change=recall)
         return self.residual(x, self.feed_forward_norm, change=think)
 
     def change(self, part: nn.Module, x: Tokens, *, rate: float, context: Context) -> Tokens:

@@ -76,8 +76,9 @@ class Cache:
     """The memories of some texts, in the caller's order: one a text and block."""
 
     def __init__(self, config: Config, texts: int = 0):
-        self.windows = [config.window_of(layer) for layer in range(config.layers)]
+        self.windows = [config.window_of(layer) for layer in range(config.decoder_layers or config.layers)]
         self.texts: list[list[Memory]] = []
+        self.answered: list[Sequence[Span]] = []  # of an encoder–decoder: what each answers, a span a block
         self.join(texts)
 
     @property
@@ -89,6 +90,15 @@ class Cache:
         """Texts of which nothing is known yet come in, behind the others."""
         self.texts += [[Memory(window) for window in self.windows] for _ in range(texts)]
 
+    def take(self, other: "Cache") -> None:
+        """The texts of another cache come in, behind the others."""
+        self.texts += other.texts
+        self.answered += other.answered
+
+    def sources(self, layer: int, layout: Layout) -> list[Span]:
+        """What a block recalls of each text, as the texts lie."""
+        return [self.answered[index][layer] for index in layout.order]
+
     def keep(self, texts: Sequence[int]) -> None:
         """Go on with these texts in this order: others leave, and one named twice is copied."""
         used: set[int] = set()
@@ -98,6 +108,7 @@ class Cache:
             kept.append([memory.copy() for memory in memories] if index in used else memories)
             used.add(index)
         self.texts = kept
+        self.answered = [self.answered[index] for index in texts] if self.answered else []
 
     def forget(self, counts: Sequence[int]) -> None:
         """Take back the last tokens of each text."""

@@ -3,12 +3,12 @@
 Something new becomes a fact with a test, or is refused by name. No fact holds a family's name.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf
-from typing import Any
 
 from clearhead.errors import SettingError
+from clearhead.settings.numbers import finite_number, share, whole_number
 
 
 class Activation(StrEnum):
@@ -38,15 +38,17 @@ class Norm(StrEnum):
 
 @dataclass(frozen=True)
 class Sinusoidal:
-    """Fixed sines and cosines (Vaswani et al. 2017, section 3.5): no longest text."""
+    """Fixed sines and cosines (Vaswani et al. 2017, section 3.5), in turns or in `halves`: all sines first.
+    Without a `count` there is no longest text."""
+
+    halves: bool = False
+    count: int | None = None
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A learned vector for each of `count` positions: no text may be longer.
-
-    The table has `offset` rows more, before the first position's (RoBERTa's: pad id + 1, never used here).
-    """
+    """A learned vector for each of `count` positions: no text may be longer. The table has `offset` rows
+    more, before the first position's (RoBERTa's: pad id + 1, never used here)."""
 
     count: int
     offset: int = 0
@@ -97,10 +99,11 @@ class Rotary:
 
 @dataclass(frozen=True)
 class Relative:
-    """A learned bias per head for each bucket of distances, shared by all blocks (Raffel et al. 2020)."""
+    """A learned bias per head for each bucket of distances, shared by all blocks of a stack (Raffel et al.
+    2020, section 2.1): half of the buckets are single distances, the others grow up to `distance`."""
 
-    buckets: int
-    distance: int
+    buckets: int = 32
+    distance: int = 128
 
 
 Positions = Sinusoidal | Learned | Rotary | Relative
@@ -112,31 +115,6 @@ class Problem(StrEnum):
     SINGLE = "single_label_classification"  # one label a text: softmax
     MULTI = "multi_label_classification"  # any number of labels a text: a sigmoid each
     REGRESSION = "regression"  # numbers as they are
-
-
-LARGEST = 1e30  # number that float32 can still compute with
-MOST = 2**28  # of any size: the product of two is the number of bytes of a tensor that could still be named
-
-
-def whole_number(name: str, value: Any, *, least: int) -> None:
-    """Refuse what is not a whole number of at least `least`, or beyond any model, by name."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise SettingError(f"{name}={value!r} must be a whole number of at least {least}")
-    if value > MOST:
-        raise SettingError(f"{name}={value!r} is beyond any model; at most {MOST}")
-
-
-def finite_number(name: str, value: Any) -> None:
-    """Refuse what is not a number of at least 0, by name."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
-        raise SettingError(f"{name}={value!r} must be a number of at least 0 and at most {LARGEST:g}")
-
-
-def share(name: str, value: Any) -> None:
-    """Refuse what is not a number of at least 0 and below 1, by name."""
-    finite_number(name, value)
-    if value >= 1:
-        raise SettingError(f"{name}={value} must be at least 0 and below 1")
 
 
 def refuse_scaling(scaling: Scaling | None) -> None:
@@ -151,8 +129,8 @@ def refuse_scaling(scaling: Scaling | None) -> None:
 
 @dataclass(frozen=True)
 class Fill:
-    """The head that says which token stands behind a mask: the norm of an activation of a layer, then a
-    number for each word of the vocabulary (Devlin et al. 2018, section 3.1)."""
+    """What says which token stands behind a mask: the norm of an activation of a layer, then a number for
+    each word of the vocabulary (Devlin et al. 2018, section 3.1)."""
 
     activation: Activation = Activation.GELU
     bias: bool = True  # of the layer
@@ -160,7 +138,8 @@ class Fill:
     tied: bool = True  # its matrix is the embedding's
 
 
-DROPOUTS = ("dropout", "attention_dropout", "embedding_dropout", "attended_dropout", "hidden_dropout")
+OPEN = ("embedding_dropout", "attended_dropout")
+DROPOUTS = ("dropout", "attention_dropout", *OPEN, "hidden_dropout", "final_dropout")
 
 
 @dataclass(frozen=True)
@@ -168,8 +147,9 @@ class Config:
     """The facts of one architecture.
 
     Dropout happens after the embedding, on attention weights, after attention, inside the feed-forward
-    network and after it: `embedding_`, `attention_`, `attended_`, `hidden_dropout` and `dropout`.
-    `layers` counts the blocks of the only stack, or of the encoder where `decoder_layers` is not 0.
+    network, after it, and at the end: `embedding_`, `attention_`, `attended_`, `hidden_`, no name, `final_`.
+    `layers` counts the blocks of the only stack, or of the encoder where `decoder_layers` is not 0: then a
+    decoder with the same facts follows, whose blocks also attend to the encoder's stream.
     Raises `SettingError` where the facts do not fit together.
     """
 
@@ -195,13 +175,14 @@ class Config:
     initial_std: float | None = None  # of new weights; None: Glorot uniform
     causal: bool = False
     decoder_layers: int = 0
+    target_vocab: int | None = None  # of the decoder's own tokens; None: both sides have one table
     head_width: int | None = None  # None: width / heads
     gated: bool = False  # activation(first half) * second half (Shazeer 2020)
     kv_heads: int | None = None  # of keys and values, shared by groups (Ainslie et al. 2023); None: heads
     qk_norm: bool = False  # RMS norm of each query and key before they turn (Qwen3)
     parallel: bool = False  # attention and feed-forward see the same stream (Wang & Komatsuzaki 2021)
     bias: bool = True  # of the blocks' linear layers
-    qkv_bias: bool | None = None  # of queries, keys and values; None: as bias
+    qkv_bias: bool | None = None  # None: as bias
     output_bias: bool | None = None  # of attention's last layer; None: as bias
     norm_bias: bool = True
     first_norm: bool = True  # with norm_first: whether the first block's attention has a norm of its own
@@ -209,6 +190,10 @@ class Config:
     global_every: int | None = None  # with a window: each so-many-th block, from the first, sees all
     language_head: bool = False
     tied: bool = True  # the language head's matrix is the embedding's
+    language_bias: bool = False  # of the language head
+    scale_output: bool = False  # the stream times width^-0.5 before the language head (T5)
+    scale_scores: bool = True  # queries times keys, times head_width^-0.5 (Vaswani et al. 2017, equation 1)
+    final_dropout: float = 0.0
     fill: Fill | None = None
 
     def __post_init__(self) -> None:
@@ -218,11 +203,14 @@ class Config:
             whole_number(name, getattr(self, name), least=1)
         for name in ("segments", "decoder_layers"):
             whole_number(name, getattr(self, name), least=0)
-        for name in ("embedding_width", "window", "global_every", "kv_heads", "head_width"):
+        for name in ("embedding_width", "window", "global_every", "kv_heads", "head_width", "target_vocab"):
             if getattr(self, name) is not None:
                 whole_number(name, getattr(self, name), least=1)
-        if isinstance(self.positions, Learned | Rotary):
+        if isinstance(self.positions, Learned | Rotary | Sinusoidal) and self.positions.count is not None:
             whole_number("positions", self.positions.count, least=1)
+        if isinstance(self.positions, Relative):
+            whole_number("positions.buckets", self.positions.buckets, least=4)
+            whole_number("positions.distance", self.positions.distance, least=self.positions.buckets)
         if isinstance(self.positions, Learned):
             whole_number("positions.offset", self.positions.offset, least=0)
         if isinstance(self.positions, Rotary):
@@ -233,9 +221,8 @@ class Config:
             if turned % 2 or not turned:
                 raise SettingError(f"{turned} numbers of a head cannot be turned in pairs; make it even")
             refuse_scaling(self.positions.scaling)
-        finite_number("epsilon", self.epsilon)
-        if self.initial_std is not None:
-            finite_number("initial_std", self.initial_std)
+        for name in ("epsilon", *(["initial_std"] if self.initial_std is not None else [])):
+            finite_number(name, getattr(self, name))
         if self.head_width is None and self.width % self.heads:
             cannot = f"width={self.width} cannot be shared by heads={self.heads} evenly"
             raise SettingError(f"{cannot}; make width a multiple of heads")
@@ -243,7 +230,7 @@ class Config:
             cannot = f"heads={self.heads} cannot share kv_heads={self.each_kv} evenly"
             raise SettingError(f"{cannot}; make heads a multiple of kv_heads")
         for name in DROPOUTS:
-            if getattr(self, name) is not None or name not in ("embedding_dropout", "attended_dropout"):
+            if getattr(self, name) is not None or name not in OPEN:
                 share(name, getattr(self, name))
 
     @property
@@ -271,7 +258,18 @@ class Config:
     @property
     def limit(self) -> int | None:
         """Most tokens a text may have; None where positions go on for ever."""
-        return self.positions.count if isinstance(self.positions, Learned | Rotary) else None
+        return None if isinstance(self.positions, Relative) else self.positions.count
+
+    @property
+    def translates(self) -> bool:
+        """Whether a decoder answers what an encoder has read."""
+        return self.decoder_layers > 0
+
+    @property
+    def decoder(self) -> "Config":
+        """The facts of the decoder that follows the encoder, as of one that stands alone."""
+        own = {"vocab": self.target_vocab or self.vocab, "layers": self.decoder_layers, "causal": True}
+        return replace(self, **own, decoder_layers=0, target_vocab=None)  # type: ignore[arg-type]
 
     def window_of(self, layer: int) -> int | None:
         """Tokens to either side (causal: before) that a block, counted from 0, sees; None: the whole text."""

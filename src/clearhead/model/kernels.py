@@ -15,14 +15,15 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from clearhead.engine.dropout import Dropout
 from clearhead.errors import SettingError
 from clearhead.model.cache import Cache, Span
-from clearhead.model.layout import Layout
-from clearhead.model.linear import Dropout
-from clearhead.model.positions import Turn
+from clearhead.model.layout import Layout, Run, meetings
+from clearhead.model.positions import Bias, Turn
 
 Heads = Float[Tensor, "tokens heads head_width"]
 KvHeads = Float[Tensor, "tokens kv_heads head_width"]
+Recalled = Float[Tensor, "seen kv_heads head_width"]
 Drop = Callable[[Tensor], Tensor]
 BLOCK = 64  # queries at a time where a window is given, at least
 FEW = 16  # new tokens of a text that go one by one past its cache
@@ -31,11 +32,12 @@ FEW = 16  # new tokens of a text that go one by one past its cache
 @dataclass(frozen=True)
 class Sight:
     """How dot products are scaled, and whom a token sees of its own text: with a window only so many tokens
-    to either side, causally none that come later."""
+    to either side, causally none that come later. `bias` is added to the scaled products."""
 
     scale: float
     window: int | None = None
     causal: bool = False
+    bias: Bias | None = None
 
     def seen(self, queries: range, keys: range) -> Tensor | None:
         """`[queries, keys]` by their positions, True where seen; None where all is seen."""
@@ -46,6 +48,14 @@ class Sight:
             return None
         apart = torch.arange(queries.start, queries.stop)[:, None] - torch.arange(keys.start, keys.stop)
         return (apart <= reach) & (apart >= -later)
+
+    def mask(self, queries: range, keys: range) -> Tensor | None:
+        """What is seen, and the bias where there is one: then `[heads, queries, keys]`, −inf where not."""
+        seen = self.seen(queries, keys)
+        if self.bias is None:
+            return seen
+        bias = self.bias(queries, keys)
+        return bias if seen is None else bias.masked_fill(~seen, -torch.inf)
 
 
 @runtime_checkable
@@ -91,7 +101,10 @@ def grouped(
         if not group.tokens:
             continue
         q, k, v = (part.unflatten(0, (group.texts, group.length)).transpose(1, 2) for part in parts)
-        if sight.window is None or group.length <= sight.window + 1:
+        if sight.bias:
+            seen = sight.mask(range(group.length), range(group.length))
+            mix = fused(q=q, k=k, v=v, scale=sight.scale, drop=drop, seen=seen)
+        elif sight.window is None or group.length <= sight.window + 1:
             mix = fused(q=q, k=k, v=v, scale=sight.scale, drop=drop, causal=sight.causal)
         else:
             mix = sliding(q=q, k=k, v=v, sight=sight, drop=drop)
@@ -110,17 +123,19 @@ def fused(
     seen: Tensor | None = None,
     causal: bool = False,
 ) -> Tensor:
-    """Attention within texts of equal length, `[texts, heads, length, head_width]`; `seen[query, key]`."""
+    """Attention within texts of equal length, `[texts, heads, length, head_width]`; `seen` as `Sight.mask`
+    has it."""
     if (group := q.shape[1] // k.shape[1]) > 1:
         k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     causal = causal and q.shape[2] > 1
+    seen = seen[None] if seen is not None and seen.dim() == 3 else seen
     if drop is None:
         return scaled_dot_product_attention(q, k, v, attn_mask=seen, is_causal=causal, scale=scale)
     scores = q @ k.transpose(-1, -2) * scale
     if causal:
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     if seen is not None:
-        scores = scores.masked_fill(~seen, -torch.inf)
+        scores = scores.masked_fill(~seen, -torch.inf) if seen.dtype == torch.bool else scores + seen
     return drop(scores.softmax(-1)) @ v
 
 
@@ -132,7 +147,7 @@ def sliding(*, q: Tensor, k: Tensor, v: Tensor, sight: Sight, drop: Drop | None)
     for start in range(0, length, size):
         end = min(start + size, length)
         low, high = max(0, start - window), end if sight.causal else min(length, end + window)
-        seen = sight.seen(range(start, end), range(low, high))
+        seen = sight.mask(range(start, end), range(low, high))
         near, far_k, far_v = q[:, :, start:end], k[:, :, low:high], v[:, :, low:high]
         mixes.append(fused(q=near, k=far_k, v=far_v, scale=sight.scale, drop=drop, seen=seen))
     return torch.cat(mixes, dim=2)
@@ -145,7 +160,7 @@ def remembered(layout: Layout, queries: Heads, *, spans: Sequence[Span], sight: 
         count = rows.stop - rows.start
         if count > FEW:
             q, k, v = queries[rows].transpose(0, 1)[None], span.keys[None], span.values[None]
-            seen = sight.seen(range(start, start + count), range(span.first, start + count))
+            seen = sight.mask(range(start, start + count), range(span.first, start + count))
             mixed[rows] = fused(q=q, k=k, v=v, scale=sight.scale, seen=seen)[0].transpose(0, 1)
             continue
         for step in range(count):
@@ -160,7 +175,9 @@ def one(query: Float[Tensor, "heads head_width"], span: Span, *, place: int, sig
     seen = slice(low - span.first, place + 1 - span.first)
     # The heads that share a key stand in for queries, so that nothing is copied.
     q = query.view(1, span.keys.shape[0], -1, query.shape[-1])
-    mix = fused(q=q, k=span.keys[None, :, seen], v=span.values[None, :, seen], scale=sight.scale)
+    k, v = span.keys[None, :, seen], span.values[None, :, seen]
+    bias = sight.bias(range(place, place + 1), range(low, place + 1)) if sight.bias else None
+    mix = fused(q=q, k=k, v=v, scale=sight.scale, seen=None if bias is None else bias.view(*q.shape[1:3], -1))
     return mix.view_as(query)
 
 
@@ -185,7 +202,8 @@ def explicit(
                 spans[place].values.transpose(0, 1),
             )
         k, v = (part.repeat_interleave(queries.shape[1] // part.shape[1], 1) for part in (k, v))
-        scores = torch.einsum("qhd,khd->hqk", queries[rows], k) * sight.scale
+        q = queries[rows]
+        scores = torch.einsum("qhd,khd->hqk", q, k) * sight.scale
         apart = torch.arange(start, start + scores.shape[1])[:, None] - torch.arange(
             first, first + scores.shape[2]
         )
@@ -193,6 +211,8 @@ def explicit(
             scores = scores.masked_fill(apart.abs() > sight.window, -torch.inf)
         if sight.causal:
             scores = scores.masked_fill(apart < 0, -torch.inf)
+        if sight.bias:
+            scores = scores + sight.bias(range(start, start + len(q)), range(first, first + len(k)))
         weights = scores.softmax(-1)
         mixed[rows] = torch.einsum("hqk,khd->qhd", drop(weights) if drop else weights, v)
     return mixed
@@ -208,6 +228,19 @@ def kernel_for(device: torch.device) -> Kernel:
 
 
 @dataclass(frozen=True, eq=False)
+class Source:
+    """What a decoder's texts answer: the encoder's stream, how it lies, and where both meet."""
+
+    stream: Float[Tensor, "tokens width"]
+    runs: tuple[Run, ...]
+
+    @classmethod
+    def of(cls, stream: Tensor, layout: Layout, *, answers: Layout) -> "Source":
+        """Of texts that lie like this and whose answers, text for text, lie like that."""
+        return cls(stream, tuple(meetings(answers, layout)))
+
+
+@dataclass(frozen=True, eq=False)
 class Context:
     """What all layers share in one call: how the texts lie, which kernel attends, how numbers are dropped (in
     training only), what was computed before.
@@ -219,6 +252,8 @@ class Context:
     attend: Kernel
     drop: Dropout | None = None
     cache: Cache | None = None
+    source: Source | None = None
+    bias: Bias | None = None
     turns: dict[float, Turn] = field(default_factory=dict)  # by base; made by the first block that needs one
 
     @classmethod
@@ -229,9 +264,10 @@ class Context:
         attend: Kernel | None = None,
         drop: Dropout | None = None,
         cache: Cache | None = None,
+        source: Source | None = None,
     ) -> "Context":
         """A context with the kernel of the layout's device, unless one is given."""
-        return cls(layout, attend or kernel_for(layout.device), drop, cache)
+        return cls(layout, attend or kernel_for(layout.device), drop, cache, source)
 
     def turn(self, base: float, *, make: Callable[[], Turn]) -> Turn:
         """How each token's queries and keys are turned, computed once a call."""

@@ -7,7 +7,7 @@ every company only if no kernel is chosen for a ragged number of rows.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 
@@ -37,6 +37,18 @@ class Group:
         return self.texts * self.length
 
 
+@dataclass(frozen=True)
+class Run:
+    """Texts that lie side by side and answer texts that do too: `texts` of `length` tokens from the row
+    `start`, to each `seen` tokens of what it answers, from the row `source`."""
+
+    start: int
+    source: int
+    texts: int
+    length: int
+    seen: int
+
+
 @dataclass(frozen=True, eq=False)
 class Layout:
     """Where each text lies. Made once per batch and handed to every layer.
@@ -58,11 +70,14 @@ class Layout:
         lengths: Sequence[int],
         *,
         past: Sequence[int] | None = None,
+        beside: Sequence[int] | None = None,
         multiple: int = MULTIPLE,
         device: torch.device | str = "cpu",
     ) -> "Layout":
-        """Lay out texts of these lengths; `past` says how many tokens of each came before these."""
-        order = sorted(range(len(lengths)), key=lambda index: lengths[index])
+        """Lay out texts of these lengths; `past` says how many tokens of each came before these, `beside`
+        how long what it answers, or its answer, is: those of one length lie sorted by it."""
+        others = beside or [0] * len(lengths)
+        order = sorted(range(len(lengths)), key=lambda index: (lengths[index], others[index]))
         begins = [past[index] if past else 0 for index in order]
         groups, start = [], 0
         for length, members in groupby(order, key=lambda index: lengths[index]):
@@ -123,6 +138,25 @@ class Layout:
         return packed.index_select(0, inverse.to(packed.device))
 
 
+def meetings(answers: Layout, source: Layout) -> Iterator[Run]:
+    """Where each text of one layout meets what it answers in the other, a run for texts that lie side by side
+    in both with the same lengths; short answers first."""
+    run: Run | None = None
+    for index in answers.order:
+        rows, seen = answers.slices[index], source.slices[index]
+        length, count = rows.stop - rows.start, seen.stop - seen.start
+        if not length:
+            continue
+        if run and (run.length, run.seen, run.source + run.texts * count) == (length, count, seen.start):
+            run = replace(run, texts=run.texts + 1)
+            continue
+        if run:
+            yield run
+        run = Run(rows.start, seen.start, 1, length, count)
+    if run:
+        yield run
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Ids and segments in one row, and how they lie."""
@@ -151,11 +185,14 @@ def pack(
     segments: Sequence[Sequence[int]] | None = None,
     *,
     past: Sequence[int] | None = None,
+    beside: Sequence[int] | None = None,
     multiple: int = MULTIPLE,
     device: torch.device | str = "cpu",
 ) -> Batch:
-    """Lay texts of ids (and of segment numbers, 0 where not given) in one row; `past` as in `Layout.of`."""
-    layout = Layout.of([len(text) for text in texts], past=past, multiple=multiple, device=device)
+    """Lay texts of ids (and of segment numbers, 0 where not given) in one row; `past` and `beside` as in
+    `Layout.of`."""
+    lengths = [len(text) for text in texts]
+    layout = Layout.of(lengths, past=past, beside=beside, multiple=multiple, device=device)
 
     def row(parts: Sequence[Sequence[int]]) -> Tensor:
         flat = [number for index in layout.order for number in parts[index]]

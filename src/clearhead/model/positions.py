@@ -1,11 +1,11 @@
 """What tells where a token stands: vectors added to the stream, or angles by which queries and keys turn."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from math import pi
+from math import log, pi
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from clearhead.model.config import (
@@ -14,6 +14,7 @@ from clearhead.model.config import (
     LinearScaling,
     Llama3Scaling,
     Positions,
+    Relative,
     Rotary,
     Sinusoidal,
 )
@@ -35,16 +36,19 @@ def sinusoids(chunk: int, width: int) -> Float[Tensor, "chunk width"]:
 
 
 class SinusoidalPositions(nn.Module):
-    """Nothing to learn and no longest text."""
+    """Nothing to learn."""
 
-    def __init__(self, width: int):
+    def __init__(self, facts: Sinusoidal, width: int):
         super().__init__()
-        self.width = width
+        self.width, self.halves = width, facts.halves
 
     def forward(self, layout: Layout, like: Tensor) -> Tensor:
         """Position vectors `[tokens, width]` with the dtype of `like`."""
         chunks = [sinusoids(chunk, self.width) for chunk in range(max(1, -(-layout.reach // CHUNK)))]
-        return torch.cat(chunks).to(like)[layout.positions]
+        table = torch.cat(chunks)
+        if self.halves:
+            table = torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
+        return table.to(like)[layout.positions]
 
 
 class LearnedPositions(nn.Embedding):
@@ -113,15 +117,56 @@ class Turn:
         return torch.cat([x, rest], dim=-1) if rest.shape[-1] else x
 
 
+@dataclass(frozen=True, eq=False)
+class Bias:
+    """What is added to the scores of each distance, `[heads, 2 · reach − 1]`, from −(reach − 1) on: keys
+    behind the query first. Made once a call; blocks share what was cut out of it."""
+
+    table: Float[Tensor, "heads distances"]
+    cut: dict[tuple[range, range], Tensor] = field(default_factory=dict)
+
+    def __call__(self, queries: range, keys: range) -> Float[Tensor, "heads queries keys"]:
+        """For queries and keys at these positions."""
+        if (queries, keys) not in self.cut:
+            apart = torch.arange(keys.start, keys.stop) - torch.arange(queries.start, queries.stop)[:, None]
+            self.cut[queries, keys] = self.table[:, apart + self.table.shape[1] // 2]
+        return self.cut[queries, keys]
+
+
+class RelativePositions(nn.Embedding):
+    """A learned number for each head and bucket of distances (Raffel et al. 2020, section 2.1). Causally
+    all buckets are of keys behind; else half of them of keys ahead."""
+
+    def __init__(self, facts: Relative, heads: int, *, causal: bool):
+        super().__init__(facts.buckets, heads)
+        self.facts, self.causal = facts, causal
+
+    def forward(self, layout: Layout) -> Bias:  # type: ignore[override]
+        """The biases of all distances in these texts."""
+        apart = torch.arange(1 - layout.reach, max(1, layout.reach))
+        return Bias(nn.functional.embedding(self.buckets(apart), self.weight).T)
+
+    def buckets(self, apart: Int[Tensor, " distances"]) -> Int[Tensor, " distances"]:
+        """The bucket of each distance, position of the key minus that of the query."""
+        count, distance = self.facts.buckets, self.facts.distance
+        ahead, far = torch.zeros_like(apart), (-apart).clamp(min=0)
+        if not self.causal:
+            count //= 2
+            ahead, far = (apart > 0) * count, apart.abs()
+        single = count // 2
+        # float32, as published: at a border between buckets the last bit decides.
+        share = (far.clamp(min=1).float() / single).log() / log(distance / single)
+        grown = (single + (share * (count - single)).long()).clamp(max=count - 1)
+        return ahead + far.where(far < single, grown)
+
+
 def positions_for(config: Config) -> nn.Module | None:
-    """The module that gives vectors to add, None where positions are angles."""
+    """The module that gives vectors to add, None where positions are angles or biases."""
     positions: Positions = config.positions
     match positions:
         case Sinusoidal():
-            return SinusoidalPositions(config.embedding_width or config.width)
+            return SinusoidalPositions(positions, config.embedding_width or config.width)
         case Learned():
             return LearnedPositions(positions, config.embedding_width or config.width)
-        case Rotary():
+        case Rotary() | Relative():
             return None
-        case _:
-            raise NotImplementedError(positions)

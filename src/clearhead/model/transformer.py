@@ -1,7 +1,5 @@
-"""Embedding, a stack of blocks, a head: an encoder, or a decoder that stands alone."""
+"""Embedding, a stack of blocks, a head: an encoder, a decoder that stands alone, or both."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import count
 from math import sqrt
@@ -12,52 +10,42 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from clearhead.engine.dropout import Dropout
 from clearhead.errors import SettingError
-from clearhead.model.attention import Projections
+from clearhead.model.attention import Recall
 from clearhead.model.block import Block, norm_for
-from clearhead.model.config import Config, Fill, Head, Relative
+from clearhead.model.cache import Span
+from clearhead.model.config import Config, Head, Relative
 from clearhead.model.heads import ClassificationHead, FillHead
-from clearhead.model.kernels import Context
+from clearhead.model.kernels import Context, Source
 from clearhead.model.layout import Batch
 from clearhead.model.linear import Linear, linear
-from clearhead.model.positions import positions_for
+from clearhead.model.positions import RelativePositions, positions_for
 
 Made = TypeVar("Made", bound=nn.Module)
-
-
-@contextmanager
-def own_modes(*, learning: bool = False) -> Iterator[None]:
-    """float32 on the CPU, without gradients or (`learning`) with them, whatever modes of torch the caller has
-    set: a default dtype or device, autocast, `no_grad`, `inference_mode`."""
-    with ExitStack() as modes:
-        modes.enter_context(torch.autocast("cpu", enabled=False))
-        modes.enter_context(torch.inference_mode(False))  # whose tensors nobody can learn from
-        modes.enter_context(torch.set_grad_enabled(learning))
-        if learning and torch.get_default_dtype() != torch.float32:  # a setting of all threads
-            modes.callback(torch.set_default_dtype, torch.get_default_dtype())
-            torch.set_default_dtype(torch.float32)
-        if torch.get_default_device().type != "cpu":  # costs time in every operation
-            modes.enter_context(torch.device("cpu"))
-        yield
 
 
 class Embedding(nn.Module):
     """ids → the stream: token, position and segment vectors added (Devlin et al. 2018, figure 2)."""
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, *, own: bool = True):
         super().__init__()
         width = config.embedding_width or config.width
         self.dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
         self.scale = sqrt(config.width) if config.scale_embedding else 1.0
-        self.tokens = nn.Embedding(config.vocab, width)
+        self.tokens = nn.Embedding(config.vocab, width) if own else None
         self.positions = positions_for(config)
         self.segments = nn.Embedding(config.segments, width) if config.segments else None
         self.norm = norm_for(config, width) if config.embedding_norm else None
         self.widen = Linear(width, config.width) if config.embedding_width else None
 
-    def forward(self, batch: Batch, context: Context) -> Float[Tensor, "tokens width"]:
-        """The stream before the first block."""
-        x = self.tokens(batch.ids)
+    def forward(
+        self, batch: Batch, context: Context, *, tokens: nn.Embedding | None = None
+    ) -> Float[Tensor, "tokens width"]:
+        """The stream before the first block; `tokens` is the table of one that has none of its own."""
+        table = self.tokens or tokens
+        assert table
+        x = table(batch.ids)
         if self.scale != 1:
             x = x * self.scale
         if self.segments:
@@ -71,18 +59,25 @@ class Embedding(nn.Module):
 class Stack(nn.Module):
     """Blocks one after another: the shape stays `[tokens, width]`, so any number of them can follow."""
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, *, recalls: bool = False):
         super().__init__()
-        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
+        self.relative = None
+        if isinstance(config.positions, Relative):
+            self.relative = RelativePositions(config.positions, config.heads, causal=config.causal)
+        self.blocks = nn.ModuleList(Block(config, layer, recalls=recalls) for layer in range(config.layers))
         self.norm = norm_for(config) if config.norm_first else None
+        self.dropout = config.final_dropout
         self.checkpointing = False  # in training, keep what goes into a block and compute the rest again
 
     def forward(self, x: Float[Tensor, "tokens width"], context: Context) -> Float[Tensor, "tokens width"]:
         """The stream after the last block."""
         again = self.checkpointing and torch.is_grad_enabled()
+        if self.relative:
+            context = replace(context, bias=self.relative(context.layout))
         for block in self.blocks:
             x = recomputed(block, x, context=context) if again else block(x, context)
-        return self.norm(x) if self.norm else x
+        x = self.norm(x) if self.norm else x
+        return context.dropped(x, self.dropout) if self.dropout else x
 
 
 def recomputed(
@@ -108,8 +103,8 @@ def recomputed(
 
 
 class Transformer(nn.Module):
-    """An encoder or a causal decoder, with or without a head. Weights are made by `initialise`
-    or come from a checkpoint."""
+    """An encoder or a causal decoder, with or without a head, or an encoder and a decoder that answers it.
+    Weights are made by `initialise` or come from a checkpoint."""
 
     def __init__(self, config: Config, head: Head | None = None):
         super().__init__()
@@ -117,10 +112,16 @@ class Transformer(nn.Module):
         self.config = config
         self.embedding = Embedding(config)
         self.encoder = Stack(config)
+        self.decoder_embedding = self.decoder = None
+        if config.translates:
+            self.decoder_embedding = Embedding(config.decoder, own=config.target_vocab is not None)
+            self.decoder = Stack(config.decoder, recalls=True)
         self.head_facts = head
         self.head = ClassificationHead(config, head) if head else None
         untied = config.language_head and not config.tied
-        self.language_head = Linear(config.width, config.vocab, bias=False) if untied else None
+        said = config.decoder.vocab if config.translates else config.vocab
+        self.language_head = Linear(config.width, said, bias=False) if untied else None
+        self.language_bias = nn.Parameter(torch.zeros(said)) if config.language_bias else None
         self.fill = FillHead(config, config.fill) if config.fill else None
         self.steps = 0  # of generation, so far
 
@@ -138,16 +139,53 @@ class Transformer(nn.Module):
         context = context or Context.of(batch.layout)
         return self.head(self(batch, context), context)
 
+    def decode(self, batch: Batch, context: Context) -> Float[Tensor, "tokens width"]:
+        """The decoder's stream, `[tokens, width]`; the context says what its texts answer."""
+        assert self.decoder
+        assert self.decoder_embedding
+        x = self.decoder_embedding(batch, context, tokens=self.embedding.tokens)
+        return self.decoder(x, context)
+
+    def answering(
+        self, source: Batch, target: Batch, *, drop: Dropout | None = None
+    ) -> Float[Tensor, "tokens width"]:
+        """The decoder's stream of whole answers to whole texts, text for text, as the answers lie."""
+        read = self(source, Context.of(source.layout, drop=drop))
+        meeting = Source.of(read, source.layout, answers=target.layout)
+        return self.decode(target, Context.of(target.layout, drop=drop, source=meeting))
+
+    def remember(self, source: Batch) -> list[list[Span]]:
+        """What each block of the decoder recalls of each text, in the caller's order: once a text."""
+        assert self.decoder
+        read, found = self(source), [list[Span]() for _ in source.layout.lengths]
+        for recall in (part for part in self.decoder.modules() if isinstance(part, Recall)):
+            both = recall.remember(read)
+            for spans, rows in zip(found, source.layout.slices, strict=True):
+                keys, values = (part[rows].transpose(0, 1).contiguous() for part in both)
+                spans.append(Span(keys, values, first=0))
+        return found
+
+    def speaking(self, batch: Batch, context: Context) -> Float[Tensor, "tokens width"]:
+        """The stream that says what comes next: the decoder's, or that of the only stack."""
+        return self.decode(batch, context) if self.decoder else self(batch, context)
+
     def next_logits(self, x: Float[Tensor, "rows width"]) -> Float[Tensor, "rows vocab"]:
         """Logits of the token that follows each row of the stream (Radford et al. 2018, equation 2)."""
-        return linear(x, self.next_weight)
+        made, weight, bias = self.saying(x)
+        return linear(made, weight, bias=bias)
+
+    def saying(self, x: Float[Tensor, "rows width"]) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The three that give those logits: what is multiplied, the matrix, the bias where there is one."""
+        made = x * self.config.width**-0.5 if self.config.scale_output else x
+        return made, self.next_weight, self.language_bias
 
     @property
     def next_weight(self) -> Float[Tensor, "vocab width"]:
-        """The language head's matrix, which may be the embedding's."""
+        """The language head's matrix, which may be that of the embedding."""
         if not self.config.language_head:
             raise SettingError("this model has no language head: it cannot say what comes next")
-        return self.language_head.weight if self.language_head else self.embedding.tokens.weight
+        tables = (self.language_head, self.decoder_embedding and self.decoder_embedding.tokens)
+        return next(table for table in (*tables, self.embedding.tokens) if table).weight
 
     def fill_logits(self, x: Float[Tensor, "rows width"]) -> Float[Tensor, "rows vocab"]:
         """Logits of the token that belongs at the place of each row of the stream."""
@@ -160,95 +198,16 @@ class Transformer(nn.Module):
             raise SettingError(
                 "this model has no head for masked tokens: it cannot say what stands behind one"
             )
+        assert self.embedding.tokens
         weight = self.fill.output.weight if self.fill.output else self.embedding.tokens.weight
         return self.fill(x), weight, self.fill.bias
 
 
 def refuse_unbuilt(config: Config) -> None:
-    """Refuse, by name, facts whose sizes are known but whose arithmetic is not built."""
-    unbuilt = {
-        "decoder_layers": config.decoder_layers > 0,
-        "language_head": config.language_head and not config.causal,
-        "positions": isinstance(config.positions, Relative),
-    }
-    if any(unbuilt.values()):
-        facts = ", ".join(
-            f"{name}={getattr(config, name)!r}" for name, is_unbuilt in unbuilt.items() if is_unbuilt
-        )
-        raise SettingError(f"only encoders and decoders are built so far; this architecture has {facts}")
-
-
-def initialise(module: nn.Module, config: Config, *, generator: torch.Generator) -> None:
-    """Draw new weights for a module and all inside it; biases 0, norms 1 and 0.
-
-    Linear layers: normal with the config's deviation (Devlin et al. 2018: 0.02) or, without one, Glorot
-    uniform for each projection (Glorot & Bengio 2010). Tables: normal with that deviation, or width^-0.5.
-    """
-    for part in module.modules():
-        if isinstance(part, nn.LayerNorm | nn.RMSNorm):
-            nn.init.ones_(part.weight)
-        elif isinstance(part, nn.Embedding):
-            nn.init.normal_(part.weight, std=config.initial_std or config.width**-0.5, generator=generator)
-        elif isinstance(part, nn.Linear):
-            for matrix in part.matrices if isinstance(part, Projections) else [part.weight]:
-                if config.initial_std:
-                    nn.init.normal_(matrix, std=config.initial_std, generator=generator)
-                else:
-                    nn.init.xavier_uniform_(matrix, generator=generator)
-        if isinstance(bias := getattr(part, "bias", None), nn.Parameter):
-            nn.init.zeros_(bias)
-
-
-def new_transformer(config: Config, head: Head | None, *, seed: int, scaled: bool = False) -> Transformer:
-    """A model from nothing: the same seed gives the same weights, whatever was drawn before.
-
-    `scaled`: the layers that add to the stream begin smaller by √(2 · layers), for each block adds twice
-    (Radford et al. 2019, section 2.3).
-    """
-    network = _drawn(lambda: Transformer(config, head), config, seed=seed)
-    with torch.no_grad():
-        for name, weight in network.named_parameters():
-            if scaled and name.endswith(("attention.output.weight", "feed_forward.contract.weight")):
-                weight.div_(sqrt(2 * config.layers))
-    return network.eval()
-
-
-def with_head(network: Transformer, head: Head, *, seed: int) -> Transformer:
-    """The same body under a new head; a head for masked tokens is let go.
-
-    What lies before its labels is taken over where an old head computes the same (BERT's pooler, the layer
-    and norm of ModernBERT's head for masked tokens).
-    """
-    new = _drawn(lambda: ClassificationHead(network.config, head), network.config, seed=seed)
-    old, fill = network.head, network.config.fill
-    if old and network.head_facts and replace(network.head_facts, labels=head.labels) == head:
-        kept = {name: tensor for name, tensor in old.state_dict().items() if not name.startswith("output.")}
-        new.load_state_dict(kept, strict=False)
-    elif network.fill and fill and head.dense_norm:
-        alike = head.dense and (fill.activation, fill.bias) == (head.activation, head.bias)
-        parts = ("dense", "norm") if alike and not network.config.embedding_width else ()
-        for part in parts:
-            getattr(new, part).load_state_dict(getattr(network.fill, part).state_dict())
-    network.head, network.head_facts = new, head
-    return without_fill(network)
-
-
-def with_fill(network: Transformer, fill: Fill, *, seed: int) -> Transformer:
-    """The same body with a new head for masked tokens."""
-    network.config = config = replace(network.config, fill=fill)
-    network.fill = _drawn(lambda: FillHead(config, fill), config, seed=seed)
-    return network
-
-
-def without_fill(network: Transformer) -> Transformer:
-    """The same without its head for masked tokens."""
-    network.fill, network.config = None, replace(network.config, fill=None)
-    return network
-
-
-def _drawn(make: Callable[[], Made], config: Config, *, seed: int) -> Made:
-    with torch.device("meta"):  # torch's own initialisation would draw from the global stream
-        module = make()
-    module.to_empty(device="cpu")
-    initialise(module, config, generator=torch.Generator().manual_seed(seed))
-    return module
+    """Refuse, by name, facts that do not go together."""
+    if config.language_head and not (config.causal or config.translates):
+        raise SettingError("language_head=True is for causal=True, or for decoder_layers")
+    others = ("causal", "parallel", "fill", "embedding_width", "segments")
+    found = [f"{name}={getattr(config, name)!r}" for name in others if getattr(config, name)]
+    if config.translates and found:
+        raise SettingError(f"decoder_layers={config.decoder_layers} does not go with {found[0]}")

@@ -11,10 +11,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from clearhead.engine.dropout import Dropout
+from clearhead.engine.modes import own_modes
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack, round_up, within_budget
-from clearhead.model.linear import Dropout, linear
-from clearhead.model.transformer import Transformer, own_modes
+from clearhead.model.linear import linear
+from clearhead.model.transformer import Transformer
 from clearhead.settings import Hidden
 from clearhead.tasks.language import CHUNK, IGNORED, mean_of, next_token_loss
 from clearhead.text.masks import mask_of

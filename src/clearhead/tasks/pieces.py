@@ -10,10 +10,11 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from clearhead.engine.dropout import Dropout
+from clearhead.engine.modes import own_modes
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack, within_budget
-from clearhead.model.linear import Dropout
-from clearhead.model.transformer import Transformer, own_modes
+from clearhead.model.transformer import Transformer
 from clearhead.tasks.language import IGNORED, LanguageScores, next_token_loss
 from clearhead.text.chat import Lesson
 from clearhead.text.encoding import PROBE

@@ -19,31 +19,34 @@ from clearhead.model.config import (
 
 CHOICES = {"activation": Activation, "norm": Norm, "pooling": Pooling}
 
-BLOCK = "encoder.blocks.{i}."
+BLOCK = (
+    "attention.qkv.{p}",
+    "attention.query_norm.{p}",
+    "attention.key_norm.{p}",
+    "attention.output.{p}",
+    "attention_norm.{p}",
+    "feed_forward.expand.{p}",
+    "feed_forward.contract.{p}",
+    "feed_forward_norm.{p}",
+)
+RECALL = ("recall.query.{p}", "recall.memory.{p}", "recall.output.{p}", "recall_norm.{p}")
 OURS = (
-    "embedding.tokens.weight",
-    "embedding.positions.weight",
-    "embedding.segments.weight",
-    "embedding.norm.{p}",
-    "embedding.widen.{p}",
-    BLOCK + "attention.qkv.{p}",
-    BLOCK + "attention.query_norm.{p}",
-    BLOCK + "attention.key_norm.{p}",
-    BLOCK + "attention.output.{p}",
-    BLOCK + "attention_norm.{p}",
-    BLOCK + "feed_forward.expand.{p}",
-    BLOCK + "feed_forward.contract.{p}",
-    BLOCK + "feed_forward_norm.{p}",
-    "encoder.norm.{p}",
+    *(f"{embedding}.{part}" for embedding in ("embedding", "decoder_embedding") for part in (
+        "tokens.weight", "positions.weight", "segments.weight", "norm.{p}", "widen.{p}"
+    )),
+    *(f"{side}.{part}" for side in ("encoder", "decoder") for part in ("relative.weight", "norm.{p}")),
+    *("encoder.blocks.{i}." + part for part in BLOCK),
+    *("decoder.blocks.{i}." + part for part in (*BLOCK, *RECALL)),
     "head.dense.{p}",
     "head.norm.{p}",
     "head.output.{p}",
     "language_head.{p}",
+    "language_bias",
     "fill.dense.{p}",
     "fill.norm.{p}",
     "fill.output.weight",
     "fill.bias",
-)
+)  # fmt: skip
 
 
 def facts(kind: type, values: dict[str, Any], *, source: str) -> Any:
@@ -85,7 +88,8 @@ def new_head(fields: Fields) -> Head:
 
 def fields(config: Config, head: Head | None) -> dict[str, Any]:
     """The facts as JSON."""
-    named = "Classifier" if head and head.labels else "Decoder" if config.causal else "Encoder"
+    body = "Decoder" if config.causal else "Translator" if config.translates else "Encoder"
+    named = "Classifier" if head and head.labels else body
     return {
         "model_type": "clearhead",
         "architectures": [f"Clearhead{named}"],

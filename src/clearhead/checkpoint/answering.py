@@ -1,0 +1,87 @@
+"""How a model's answers begin and end: ids in generation_config.json, in config.json, or the tokenizer's."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clearhead.checkpoint.files import read_json
+from clearhead.errors import FolderError
+from clearhead.model.config import Config
+from clearhead.text.tokenizer import Tokenizer
+
+CONFIG, GENERATION = "config.json", "generation_config.json"
+END, START, FIRST = "eos_token_id", "decoder_start_token_id", "forced_bos_token_id"
+
+
+@dataclass(frozen=True)
+class Begin:
+    """How an encoder–decoder's answers begin: the id before the first one, the id that is the first where it
+    is always the same one, and the ids that are none."""
+
+    start: int | None = None
+    first: int | None = None
+    never: tuple[int, ...] = ()
+
+    def fields(self) -> dict[str, Any]:
+        """The published fields."""
+        said = {START: self.start, FIRST: self.first, "bad_words_ids": [[id] for id in self.never] or None}
+        return {name: value for name, value in said.items() if value is not None}
+
+
+def stated(folder: Path, values: Mapping[str, Any], *, name: str) -> tuple[Any, Path]:
+    """What a folder says of answers: in generation_config.json, else in config.json."""
+    path = folder / GENERATION
+    said = (read_json(path) if path.is_file() else {}).get(name)
+    return (values.get(name), folder / CONFIG) if said is None else (said, path)
+
+
+def end_ids(folder: Path, values: Mapping[str, Any], *, tokenizer: Tokenizer) -> tuple[int, ...]:
+    """The ids that end an answer; the tokenizer's end where no file names one."""
+    said, path = stated(folder, values, name=END)
+    if said is None:
+        eos = tokenizer.roles.get("eos_token")
+        return () if eos is None else (eos,)
+    return tuple(
+        an_id(id, said, source=f"{path}: {END}") for id in (said if isinstance(said, list) else [said])
+    )
+
+
+def beginning(folder: Path, values: Mapping[str, Any]) -> Begin:
+    """How answers begin. Of words that are never said, those of several tokens are refused by name."""
+    found: dict[str, int | None] = {}
+    for name in (START, FIRST):
+        said, path = stated(folder, values, name=name)
+        found[name] = None if said is None else an_id(said, said, source=f"{path}: {name}")
+    banned, path = stated(folder, values, name="bad_words_ids")
+    rows = banned or []
+    if not isinstance(rows, list) or any(not isinstance(row, list) or len(row) != 1 for row in rows):
+        raise FolderError(f"{path}: bad_words_ids={banned!r} is not supported, only single ids: [[0], [1]]")
+    never = tuple(an_id(row[0], banned, source=f"{path}: bad_words_ids") for row in rows)
+    return Begin(found[START], found[FIRST], never)
+
+
+def an_id(id: Any, said: Any, *, source: str) -> int:
+    """Refuse what is no id."""
+    if isinstance(id, bool) or not isinstance(id, int) or id < 0:
+        raise FolderError(f"{source}={said!r} is no id and no list of ids")
+    return id
+
+
+def answers_of(
+    folder: Path, values: Mapping[str, Any], *, tokenizer: Tokenizer, config: Config
+) -> tuple[tuple[int, ...], Begin]:
+    """The ids that end answers, and how answers begin; what the model does not have is refused."""
+    ends = end_ids(folder, values, tokenizer=tokenizer)
+    begin = beginning(folder, values) if config.translates else Begin()
+    vocab = config.decoder.vocab if config.translates else config.vocab
+    if tokenizer.vocab_size > vocab:
+        raise FolderError(
+            f"{folder}: the tokenizer of answers has {tokenizer.vocab_size} tokens, the model only {vocab}; "
+            "the files belong to different models"
+        )
+    named = [(END, id) for id in ends] + [("bad_words_ids", id) for id in begin.never]
+    for name, id in [*named, (START, begin.start), (FIRST, begin.first)]:
+        if id is not None and id >= vocab:
+            raise FolderError(f"{folder}: {name} {id} is beyond the model's {vocab} tokens")
+    return ends, begin
