@@ -7,6 +7,9 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+from clearhead.checkpoint.folder import OLD, read_folder, write_folder
+from clearhead.errors import FolderError
+from clearhead.settings import Opening
 from clearhead.text import Tokenizer
 from published_seq2seq import build, descriptions
 
@@ -82,6 +85,25 @@ def test_the_folder_is_one_that_the_published_code_loads_whole(description, fold
         given = torch.tensor([[3, 4, 2, model.config.eos_token_id]])
         begin = torch.tensor([[model.config.decoder_start_token_id]])
         assert model(input_ids=given, decoder_input_ids=begin).logits.isfinite().all()
+
+
+MARIAN = [description for description in ALL if description["expect"]["family"] == "marian"]
+
+
+@pytest.mark.parametrize("description", MARIAN, ids=name)
+def test_a_saved_folder_has_both_tokenizers_and_a_fingerprint_of_them(description, folder, tmp_path):
+    loaded, place = read_folder(folder, Opening(allow_bin=True)), tmp_path / "saved"
+    place.mkdir()
+    (place / "target_vocab.json").write_text("{}")  # of the model before
+    write_folder(place, loaded, instead=OLD)
+    names = {path.name for path in place.iterdir()}
+    assert {"source.spm", "target.spm", "vocab.json", "fingerprint.json"} <= names
+    assert not names & {"tokenizer.json", "target_vocab.json"}
+    again = read_folder(place)
+    assert again.tokenizer.same(loaded.tokenizer) and again.target.same(loaded.target)
+    (place / "source.spm").write_bytes((place / "target.spm").read_bytes())
+    with pytest.raises(FolderError, match=r"changed since: source.spm \(tokenizer\)"):
+        read_folder(place)
 
 
 @pytest.mark.parametrize("description", ALL, ids=name)

@@ -99,6 +99,15 @@ def test_the_last_bit_of_a_score_is_kept_and_decides_as_in_the_published_reader(
         assert list(tokenizer.encode(["a" * count])[0].ids) == published("a" * count)["input_ids"]
 
 
+@pytest.mark.parametrize("place", [0, 5, -1])
+def test_scores_that_are_no_numbers_are_refused(place, tmp_path):
+    rules = json.loads(t5_rules().to_str())
+    rules["model"]["vocab"][place][1] = float("nan")
+    files(tmp_path, tokenizer_json=rules, config_json={"model_type": "t5"})
+    with pytest.raises(FolderError, match=r"tokenizer.json does not describe a tokenizer"):
+        Tokenizer.read(tmp_path)
+
+
 @settings(max_examples=300, deadline=None)
 @given(cut=st.integers(0, 10**6), byte=st.integers(0, 255), whole=st.booleans())
 def test_a_broken_model_is_refused_or_read(cut, byte, whole, tmp_path_factory):

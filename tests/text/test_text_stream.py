@@ -1,7 +1,7 @@
 """Text while it comes: whole characters only, and nothing of a stop string."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from text_folders import published_folders
 from tokenizers import Tokenizer as Core
@@ -10,6 +10,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 
 from clearhead.text.stream import HALF, Stream, text_of
 from clearhead.text.tokenizer import Tokenizer
+from published_decoders import llama
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +84,21 @@ def test_an_answer_is_what_it_adds_to_its_prompt(tokenizers):
             assert pieces == right.split(" ")[0] and (stream.stopped == " ") == (" " in right)
             compared += 1
     assert compared > 10
+
+
+PIECES = st.lists(st.sampled_from(["soup", " ", "a", "🤷🏽", "漢字", "é", "ࠀ", "\n"]), max_size=7).map(
+    "".join
+)
+
+
+@settings(deadline=None)
+@given(prompt=PIECES, answer=PIECES)
+def test_characters_in_bytes_one_after_another_are_shown_whole(prompt, answer):
+    """Llama's decoder gives nothing but � for a run of bytes of which it has not all."""
+    tokenizer = Tokenizer(llama(), {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"})
+    before, whole = tokenizer.plain([prompt, prompt + answer])
+    assume(whole[: len(before)] == before)
+    stream = Stream(tokenizer, before=before)
+    parts = [*(stream.push(id) for id in whole[len(before) :]), stream.close()]
+    assert "".join(parts) == tokenizer.decode(whole)[len(tokenizer.decode(before)) :]
+    assert not any(HALF in part for part in parts)

@@ -23,12 +23,14 @@ from clearhead.errors import ClearheadError, FolderError, NotFinite
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
 from clearhead.model.transformer import Transformer
+from clearhead.text.parts import RULES
 from clearhead.text.tokenizer import Tokenizer
 
 FINGERPRINT = "fingerprint.json"
 # Files that every fingerprint speaks of, and what they mean to people.
 ADDED = ("special_tokens_map.json", "added_tokens.json")  # read where they are there, never written here
-MEANT = {"config.json": "facts and labels", "model.safetensors": "weights", "tokenizer.json": "tokenizer"}
+MEANT = {"config.json": "facts and labels", "model.safetensors": "weights", RULES: "tokenizer"}
+MARIAN = ("source.spm", "target.spm", "vocab.json")  # what Marian's models have for tokenizer.json
 FIELDS = {"files", "labels", "text", "text_ids", "ids", "segments", "answers", "tolerance"}
 TOLERANCE = 1e-5  # relative to the largest number of an answer
 LENGTHS = (6, 3)
@@ -126,6 +128,9 @@ def read(
     said = read_json(path)
     files = said.get("files")
     lists = all(isinstance(said.get(name), list) for name in ("labels", "text_ids", "ids", "segments"))
+    if isinstance(files, dict) and files.keys() >= set(MARIAN):
+        meant = {**dict.fromkeys(MARIAN, "tokenizer"), **meant}
+        meant.pop(RULES, None)
     if not isinstance(files, dict) or not files.keys() >= meant.keys() or said.keys() != FIELDS or not lists:
         raise FolderError(
             f"{path} is broken: it does not hold what a fingerprint holds; save the folder again"

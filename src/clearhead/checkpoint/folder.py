@@ -36,6 +36,7 @@ from clearhead.errors import ClearheadError, FolderError
 from clearhead.model.config import Config, Head, Learned, Problem
 from clearhead.model.transformer import Transformer
 from clearhead.settings import Opening
+from clearhead.text.parts import OLDER
 from clearhead.text.tokenizer import Tokenizer
 
 Words = TypeVar("Words", Tokenizer, Tokenizer | None)
@@ -43,17 +44,9 @@ ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token")
 ADAPTER = "adapter_config.json"
 OPENING = Opening()
 TRIES = 20  # of reading a folder which others write to
-KINDS = (".json", ".safetensors", ".txt", ".jinja", ".bin")  # of files that a model is read from
+KINDS = (".json", ".safetensors", ".txt", ".jinja", ".bin", ".spm", ".model")  # of what a model is read from
 # Files that may be of the model before, and leave with it.
-WORDS = (
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "tokenizer.model",
-    "sentencepiece.bpe.model",
-    "spiece.model",
-)
-OLD = (*ADDED, INDEX, PICKLE, PICKLE_INDEX, *WORDS, "chat_template.jinja")
+OLD = (*ADDED, INDEX, PICKLE, PICKLE_INDEX, *OLDER, "chat_template.jinja")
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,11 +22,12 @@ from clearhead.model.linear import Linear
 from clearhead.model.transformer import Transformer
 from clearhead.settings import Learning, Training
 from clearhead.tasks.task import Task
+from clearhead.text.parts import OLDER
 from clearhead.text.train import train_tokenizer
 
 # All files that a tokenizer may be read from.
 RULES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
-TOKENIZER = (*RULES, "vocab.txt", "vocab.json", "merges.txt")
+TOKENIZER = (*RULES, *OLDER)
 SPOKEN = (GENERATION, "chat_template.jinja")  # how a conversation is laid out, and what ends an answer
 
 

@@ -6,12 +6,14 @@ tokenizer_config.json.
 
 import json
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as Core
 
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+OPTIONS = ("lstrip", "rstrip", "single_word", "normalized", "special")
 GROUPS = ("additional_special_tokens", "extra_special_tokens", "added_tokens_decoder")
 
 # Pre-tokenizers that hand on every character; those with a `behavior` do, too, unless it says Removed.
@@ -22,13 +24,19 @@ def core_of(rules: Mapping[str, Any]) -> Core:
     """The library's object as a tokenizer.json describes it.
 
     The library reads scores with a last bit that differs now and then, and a last bit decides how `aaaaaaa`
-    is cut. So they are handed over once more as numbers.
+    is cut. So they are handed over as numbers, and it reads the rest.
     """
-    core = Core.from_str(json.dumps(rules))
-    if isinstance(core.model, models.Unigram):
-        model = rules["model"]
-        scores = [(piece, score) for piece, score in model["vocab"]]
-        core.model = models.Unigram(scores, model.get("unk_id"), model.get("byte_fallback") or False)
+    model = rules.get("model")
+    if not isinstance(model, dict) or model.get("type") != "Unigram" or not model.get("vocab"):
+        return Core.from_str(json.dumps(rules))
+    rest = {**rules, "model": {**model, "vocab": model["vocab"][:1], "unk_id": None}}
+    Core.from_str(json.dumps(rest))  # which refuses tokens that are none
+    core = Core.from_str(json.dumps({**rest, "added_tokens": []}))
+    scores = [(piece, score) for piece, score in model["vocab"]]
+    if not all(isfinite(score) for _, score in scores):
+        raise ValueError("a score is no finite number")
+    core.model = models.Unigram(scores, model.get("unk_id"), model.get("byte_fallback") or False)
+    core.add_tokens([as_added(token) for token in rules.get("added_tokens") or ()])
     return core
 
 
@@ -54,6 +62,13 @@ def role_names(config: Mapping[str, Any]) -> dict[str, str]:
 def as_published(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration to write: a token that is an object says so, or the published code refuses it."""
     return {name: _typed(value) if name in (*ROLES, *GROUPS[:2]) else value for name, value in config.items()}
+
+
+def as_added(token: str | Mapping[str, Any]) -> AddedToken:
+    """A token with the options that its description states."""
+    if isinstance(token, str):
+        return AddedToken(token)
+    return AddedToken(token["content"], **{name: token[name] for name in OPTIONS if name in token})
 
 
 def as_special(token: AddedToken) -> AddedToken:

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, models
 from tokenizers import Tokenizer as Core
+from tokenizers import models
 
 from clearhead.errors import FolderError
 from clearhead.text.encoding import Template
-from clearhead.text.facts import GROUPS, core_of, listed_tokens, role_names
+from clearhead.text.facts import GROUPS, OPTIONS, as_added, core_of, listed_tokens, role_names
 from clearhead.text.kinds import CLASSES, LLAMA, MODEL_TYPES, Kind
 from clearhead.text.vocabulary import CONVERT, check_charsmap, read_vocabulary
 
@@ -20,7 +20,6 @@ Json = dict[str, Any]
 AS_IT_STANDS = "PreTrainedTokenizerFast"  # the published class that adds nothing to tokenizer.json
 FOLLOWED = ("mistral", "qwen2")  # whose published reader follows tokenizer.json, whatever LlamaTokenizer is
 MOST = 1_000_000  # tokens that a configuration may add without naming them
-OPTIONS = ("lstrip", "rstrip", "single_word", "normalized", "special")
 
 
 def read_folder(folder: Path, *, prefix: str = "") -> tuple[Core, Json]:
@@ -47,7 +46,7 @@ def read_folder(folder: Path, *, prefix: str = "") -> tuple[Core, Json]:
         listed = {token.content: token for token in core.get_added_tokens_decoder().values()}
         for role, token in role_names(config).items():
             if core.token_to_id(token) is not None:
-                core.add_special_tokens([listed.get(token, _as_added(config[role]))])
+                core.add_special_tokens([listed.get(token, as_added(config[role]))])
     else:
         add_tokens(folder, core, config=config)
         if kind is not None and isinstance(core.model, kind.model):
@@ -268,13 +267,6 @@ def add_tokens(folder: Path, core: Core, *, config: Json) -> None:
     if not isinstance(decoder, dict) or not all(id.isdecimal() for id in decoder):
         raise FolderError(f"{folder}: added_tokens_decoder must be an object of tokens by id")
     for id, token in sorted(decoder.items(), key=lambda entry: int(entry[0])):
-        added = _as_added(token)
+        added = as_added(token)
         core.add_tokens([added])
         _check_id(folder, core, token=added.content, id=int(id))
-
-
-def _as_added(token: str | Json) -> AddedToken:
-    """A token with the options that its description states."""
-    if isinstance(token, str):
-        return AddedToken(token)
-    return AddedToken(token["content"], **{name: token[name] for name in OPTIONS if name in token})

@@ -16,6 +16,12 @@ from clearhead.text.pieces import Kept
 Parsed = tuple[Core, Json, Kept | None]
 Part = Literal["source", "target"]
 PREFIX = {"source": "", "target": "target_"}  # of our own files' names
+# Files beside these that a tokenizer may be read from.
+OLDER = (
+    *("vocab.txt", "vocab.json", "merges.txt", "tokenizer.model", "sentencepiece.bpe.model", "spiece.model"),
+    *("source.spm", "target.spm", "target_vocab.json"),
+    *("target_tokenizer.json", "target_tokenizer_config.json"),
+)
 RULES, CONFIG = "tokenizer.json", "tokenizer_config.json"
 
 
