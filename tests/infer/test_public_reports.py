@@ -8,7 +8,7 @@ import torch
 
 import clearhead as ch
 from clearhead.infer import generate as generating
-from clearhead.infer.beams import Search
+from clearhead.infer.beams import beam_search
 from clearhead.infer.choosing import penalised
 from clearhead.infer.generate import tokens
 from clearhead.model.kernels import Context, explicit, grouped
@@ -80,7 +80,7 @@ def test_a13_the_score_of_a_beam_does_not_know_the_prompts_length(tmp_path, monk
         return list(rows[:, None])
 
     monkeypatch.setattr("clearhead.infer.beams.step", halves)
-    found = Search(model, [7] * prompt, settings=asked).run()
+    (found,) = beam_search(model, [[7] * prompt], settings=asked)
     assert {len(beam.ids) for beam in found if beam.ended} >= {2, 5}
     for beam in found:
         assert beam.score == pytest.approx(-0.6931, abs=1e-4)

@@ -42,7 +42,7 @@ T5_FACTS = {
     "head_width": 5,
     "bias": False,
     "scale_embedding": False,
-    "scaled_attention": False,
+    "scale_scores": False,
 }
 
 

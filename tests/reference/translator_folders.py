@@ -29,7 +29,7 @@ FACTS = {
     "scale_embedding": True,
     "language_head": True,
     "causal": False,
-    "scaled_attention": True,
+    "scale_scores": True,
     "scale_output": False,
     "language_bias": False,
     "target_vocab": None,

@@ -273,9 +273,8 @@ LAWS: tuple[Callable[[Model], Iterator[Finding]], ...] = (
 
 def same_bits(one: Tensor, two: Tensor) -> bool:
     """Whether two tensors hold the same raw bytes (a NaN equals itself, 0 is not −0)."""
-    return (
-        one.shape == two.shape and one.dtype == two.dtype and one.numpy().tobytes() == two.numpy().tobytes()
-    )
+    alike = one.shape == two.shape and one.dtype == two.dtype
+    return alike and one.numpy().tobytes() == two.numpy().tobytes()
 
 
 def largest_gap(ones: list[Tensor], twos: list[Tensor]) -> float:

@@ -12,8 +12,12 @@ from clearhead.model.config import Activation, Config, Fill, Head
 # Fields of published configs that change no number we compute.
 HARMLESS = frozenset(
     """
-    _attn_implementation_autoset _name_or_path _num_labels add_cross_attention architectures bos_token_id
-    cls_token_id directionality dtype eos_token_id finetuning_task gradient_checkpointing id2label
+    _attn_implementation_autoset _name_or_path _num_labels add_cross_attention architectures bad_words_ids
+    bos_token_id classif_dropout classifier_dropout cls_token_id decoder_layerdrop decoder_start_token_id
+    directionality dtype early_stopping encoder_layerdrop eos_token_id eos_token_ids extra_pos_embeddings
+    finetuning_task force_bos_token_to_be_generated forced_bos_token_id forced_eos_token_id
+    gradient_checkpointing id2label length_penalty max_length min_length no_repeat_ngram_size num_beams prefix
+    save_step task_specific_params total_flos
     initializer_range is_encoder_decoder label2id language model_type name_or_path num_labels
     output_attentions output_hidden_states output_past pad_token_id pooler_fc_size
     pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type problem_type
@@ -220,6 +224,23 @@ def speaks(fields: Fields, *, speaker: str, body: str) -> bool:
             f"{fields.source}: the head of {stated} is not supported, only {speaker} and {body}"
         )
     return bool(stated == [speaker])
+
+
+def gated_activation(fields: Fields, name: str) -> tuple[Activation, bool]:
+    """T5's field for an activation and whether it gates: relu, gated-silu; gated-gelu is gelu_new there."""
+    kind = fields(name, "relu")
+    gated, bare = str(kind).startswith("gated-"), str(kind).removeprefix("gated-")
+    stated = "gelu_new" if kind == "gated-gelu" else bare
+    fields.require(is_gated_act=gated, dense_act_fn=stated)
+    return Fields({name: stated}, fields.source).choice(name, ACTIVATIONS), gated
+
+
+def spelled_gated(config: Config) -> str:
+    """That field of a model."""
+    spelled = SPELLED[config.activation]
+    if not config.gated:
+        return spelled
+    return "gated-gelu" if spelled == "gelu_new" else f"gated-{spelled}"
 
 
 def translates(fields: Fields, stated: str) -> None:

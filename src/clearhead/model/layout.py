@@ -91,14 +91,8 @@ class Layout:
             places = (first[:, None] + torch.arange(group.length)).flatten()
             positions[group.start : group.start + group.tokens] = places
             place += group.texts
-        return cls(
-            tuple(lengths),
-            tuple(order),
-            tuple(groups),
-            tokens,
-            positions.to(device, non_blocking=True),
-            tuple(begins),
-        )
+        rows = positions.to(device, non_blocking=True)
+        return cls(tuple(lengths), tuple(order), tuple(groups), tokens, rows, tuple(begins))
 
     @property
     def device(self) -> torch.device:

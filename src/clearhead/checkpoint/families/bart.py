@@ -22,13 +22,6 @@ from clearhead.checkpoint.translate import (
 from clearhead.model.config import Config, Head, Learned, Sinusoidal
 
 BART, MARIAN = "BartForConditionalGeneration", "MarianMTModel"
-# Of generating, of other heads, and of training alone.
-SKIPPED = """
-    bad_words_ids classif_dropout classifier_dropout decoder_layerdrop decoder_start_token_id early_stopping
-    encoder_layerdrop eos_token_ids extra_pos_embeddings force_bos_token_to_be_generated forced_bos_token_id
-    forced_eos_token_id length_penalty max_length min_length no_repeat_ngram_size num_beams
-    num_hidden_layers prefix save_step task_specific_params total_flos
-""".split()
 
 
 def side(name: str, ours: str) -> tuple[Any, ...]:
@@ -71,7 +64,7 @@ PLAIN = {
 
 def config(fields: Fields, *, marian: bool) -> Config:
     """Facts from the fields of either."""
-    fields.skip(*SKIPPED)
+    fields.skip("num_hidden_layers")
     fields.aliases(d_model="hidden_size")
     translates(fields, MARIAN if marian else BART)
     plain = read_plain(fields, PLAIN)

@@ -11,18 +11,16 @@ from torch import Tensor
 from clearhead.checkpoint.families.gpt2 import head, new_head
 from clearhead.checkpoint.family import Family, halves, projections, same
 from clearhead.checkpoint.translate import (
-    ACTIVATIONS,
-    SPELLED,
     Fields,
+    gated_activation,
     read_plain,
+    spelled_gated,
     translates,
     write_plain,
 )
 from clearhead.model.config import Config, Head, Norm, Relative
 
 CLASS = "T5ForConditionalGeneration"
-# How new weights are drawn there, and what texts were put before inputs.
-SKIPPED = "initializer_factor task_specific_params n_positions classifier_dropout prefix".split()
 
 
 def side(name: str, feed_forward: int) -> tuple[Any, ...]:
@@ -65,20 +63,18 @@ PLAIN = {
     "d_ff": ("hidden", 2048), "num_layers": ("layers", 6), "num_heads": ("heads", 8),
     "layer_norm_epsilon": ("epsilon", 1e-6), "dropout_rate": ("dropout", 0.1),
 }  # fmt: skip
+FIXED: dict[str, Any] = {
+    "norm": Norm.RMS, "norm_first": True, "bias": False, "language_head": True, "scale_scores": False,
+}  # fmt: skip
 
 
 def config(fields: Fields) -> Config:
     """Facts from T5's fields."""
-    fields.skip(*SKIPPED)
+    fields.skip("initializer_factor", "n_positions")
     fields.aliases(d_model="hidden_size", num_heads="num_attention_heads", num_layers="num_hidden_layers")
     translates(fields, CLASS)
     plain = read_plain(fields, PLAIN)
-    kind = fields("feed_forward_proj", "relu")
-    fields.require(is_gated_act=str(kind).startswith("gated-"))
-    gated, name = str(kind).startswith("gated-"), str(kind).removeprefix("gated-")
-    stated = "gelu_new" if kind == "gated-gelu" else name  # an old mistake that is kept
-    activation = Fields({"feed_forward_proj": stated}, fields.source).choice("feed_forward_proj", ACTIVATIONS)
-    fields.require(dense_act_fn=stated)
+    activation, gated = gated_activation(fields, "feed_forward_proj")
     tied = fields("tie_word_embeddings", True)
     layers = fields.fact("decoder_layers", "num_decoder_layers", default=None)
     return Config(
@@ -90,16 +86,10 @@ def config(fields: Fields) -> Config:
         ),
         activation=activation,
         gated=gated,
-        norm=Norm.RMS,
-        norm_first=True,
-        bias=False,
-        attention_dropout=plain["dropout"],
-        hidden_dropout=plain["dropout"],
-        final_dropout=plain["dropout"],
-        language_head=True,
+        **FIXED,
+        **dict.fromkeys(("attention_dropout", "hidden_dropout", "final_dropout"), plain["dropout"]),
         tied=tied,
         scale_output=fields("scale_decoder_outputs", tied),
-        scale_scores=False,
     )
 
 
@@ -114,8 +104,6 @@ def settled(config: Config, given: Mapping[str, Tensor | None]) -> Config:
 def fields(config: Config, head: Head | None) -> dict[str, Any]:
     """T5's fields from facts."""
     positions: Any = config.positions
-    spelled = SPELLED[config.activation]
-    gated = "gated-gelu" if spelled == "gelu_new" else f"gated-{spelled}"
     return write_plain(config, PLAIN) | {
         "architectures": [CLASS],
         "model_type": "t5",
@@ -123,7 +111,7 @@ def fields(config: Config, head: Head | None) -> dict[str, Any]:
         "num_decoder_layers": config.decoder_layers,
         "relative_attention_num_buckets": positions.buckets,
         "relative_attention_max_distance": positions.distance,
-        "feed_forward_proj": gated if config.gated else spelled,
+        "feed_forward_proj": spelled_gated(config),
         "tie_word_embeddings": config.tied,
         "scale_decoder_outputs": config.scale_output,
     }

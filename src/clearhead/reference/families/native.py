@@ -31,7 +31,7 @@ FILL = FillNames("fill.dense", "fill.norm", "fill.output.weight", "fill.bias")
 # Facts that mean other arithmetic; encoder–decoders have them, a stack alone does not.
 ALONE = {
     "decoder_layers": 0,
-    "scaled_attention": True,
+    "scale_scores": True,
     "scale_output": False,
     "language_bias": False,
     "target_vocab": None,

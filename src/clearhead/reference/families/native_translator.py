@@ -128,7 +128,7 @@ def refuse_parts(facts: Facts, config: Facts) -> None:
 def sight(facts: Facts, arrays: Mapping[str, Array], *, stack: str) -> Sight:
     """What tokens of a stack see of their own text, and what they know of its places."""
     table = field(facts, "positions", kind=dict)
-    found = Sight(causal=stack == "decoder", scaled=optional(facts, "scaled_attention", default=True))
+    found = Sight(causal=stack == "decoder", scaled=optional(facts, "scale_scores", default=True))
     match table["kind"]:
         case "rotary":
             return found._replace(rotary=rotary(table, heads_of(facts).width))
