@@ -10,7 +10,7 @@ from typing import Any, get_args
 from cyclopts import App, CycloptsError, Parameter, convert
 
 from clearhead import __version__
-from clearhead.app import filling, merging, speaking, tokenizing, verbs
+from clearhead.app import around, filling, merging, speaking, tokenizing, translating, verbs
 from clearhead.data.wording import visible
 from clearhead.errors import ClearheadError, Interrupted, SettingError, refused_by_system
 
@@ -55,14 +55,16 @@ train = App(name="train", help="Train a model from a file of texts.")
 train.command(verbs.train_classify, name=["classify", "text-classification"])
 train.command(verbs.train_language, name=["language", "text-generation"])
 train.command(filling.train_fill, name=["fill", "fill-mask"])
+NAMES = ["translate", "translation", "summarization", "text2text-generation"]
+train.command(translating.train_translate, name=NAMES)
 app.command(train)
 tokenizer = App(name="tokenizer", help="Learn a vocabulary from files of texts, or encode texts with one.")
 tokenizer.command(tokenizing.tokenizer_train, name="train")
 tokenizer.command(tokenizing.tokenizer_encode, name="encode")
 app.command(tokenizer)
 VERBS: tuple[Callable[..., int], ...] = (
-    verbs.evaluate, verbs.predict, speaking.generate, speaking.chat, verbs.verify, merging.merge, verbs.get,
-    verbs.info, verbs.env, verbs.demo,
+    verbs.evaluate, verbs.predict, speaking.generate, speaking.chat, verbs.verify, merging.merge, around.get,
+    around.info, around.env, around.demo,
 )  # fmt: skip
 for verb in VERBS:
     app.command(verb)

@@ -20,12 +20,14 @@ from clearhead.learn.fill import FillRun
 from clearhead.learn.language import LanguageRun
 from clearhead.learn.place import REPORT, read_log
 from clearhead.learn.run import Run
+from clearhead.learn.translate import TranslateRun
 from clearhead.model.config import Problem
 from clearhead.settings import Generating
 from clearhead.tasks.baseline import baseline, baseline_name
 from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.task import Scores
+from clearhead.tasks.translate import TranslationLoss
 from clearhead.text.masks import MASK
 
 
@@ -195,19 +197,25 @@ def best_of(run: Course, *names: str) -> dict[str, float]:
 
 
 def report_of_texts(
-    run: LanguageRun | FillRun, model: Model, *, scores: LanguageScores | FillScores, told: Told
+    run: LanguageRun | FillRun | TranslateRun,
+    model: Model,
+    *,
+    scores: LanguageScores | FillScores | TranslationLoss,
+    told: Told,
 ) -> Path:
     """The report of a model that learned from texts alone."""
     log = read_log(run.out)
     trained = sum(line["tokens"] for line in log)
-    config, noun = model.config, run.texts.noun
+    config, noun = model.config, run.noun
+    learned = run.pairs if isinstance(run, TranslateRun) else run.texts
+    blocks = f"{config.layers} + {config.decoder_layers}" if config.translates else f"{config.layers}"
     facts = {
         "Started from": run.settings.base,
         "Family": model.loaded.family.model_type,
         "Parameters": f"{sum(parameter.numel() for parameter in model.loaded.network.parameters()):,}",
-        "Blocks, width, heads": f"{config.layers}, {config.width}, {config.heads}",
+        "Blocks, width, heads": f"{blocks}, {config.width}, {config.heads}",
         "Vocabulary": f"{config.vocab:,}",
-        "Learned from": f"{counted(len(run.texts), noun)}; {trained:,} tokens seen in {len(log):,} steps",
+        "Learned from": f"{counted(len(learned), noun)}; {trained:,} tokens seen in {len(log):,} steps",
         "Chosen by": f"{counted(len(run.chosen_by), noun)} kept aside, best at step {run.best_step}",
     }
     timing = {

@@ -33,7 +33,7 @@ def generate(
     """Go on with a text, token by token; greedy unless --temperature is above 0."""
     from clearhead.app import show
     from clearhead.infer.beams import beam_search
-    from clearhead.infer.generate import tokens
+    from clearhead.infer.generate import beginning, tokens
     from clearhead.infer.model import load
     from clearhead.text.stream import text_of
 
@@ -47,7 +47,7 @@ def generate(
     if settings.beams > 1:
         for beams in beam_search(loaded, ids, settings=settings):
             for number, beam in enumerate(beams):
-                text = text_of(loaded.tokenizer, beam.ids, before=ids[0])
+                text = text_of(loaded.loaded.writer, beam.ids, before=beginning(loaded, ids[0]))
                 show.emit(told_beam(beam, prompt=prompt, text=text) | {"sample": number})
         return 0
     found = tokens(loaded, ids, settings=settings)
@@ -55,7 +55,8 @@ def generate(
         for answer in gathered(found, prompts=[prompt]):
             show.emit(answer)
         return 0
-    print(spoken(prompt), end="", flush=True)
+    if not loaded.config.translates:  # what was asked is no part of an answer to it
+        print(spoken(prompt), end="", flush=True)
     for token in found:
         print(spoken(token.piece), end="", flush=True)
     print()
@@ -101,7 +102,7 @@ def chat(model: str, *, system: System = None, settings: Ways = WAYS, opening: L
         answer = ""
         try:
             refuse_bytes(line, "the message")
-            ids = within(loaded, history, room=settings.max_new_tokens)
+            ids = within(loaded, history, room=settings.most)
             for token in tokens(loaded, [ids], settings=settings):
                 piece = token.piece if answer else token.piece.lstrip(" ")
                 answer += piece

@@ -4,7 +4,7 @@ Heavy imports stand inside the functions, so that help is instant.
 """
 
 import sys
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,17 +12,18 @@ from cyclopts import Parameter
 
 from clearhead.errors import DataError, SettingError
 from clearhead.settings import (
-    FILLERS,
+    PAIRS,
     Answering,
     Asking,
+    Comparing,
     Filling,
+    Generating,
     Language,
     Loading,
     Opening,
-    Scoring,
+    Scored,
     Training,
     Writing,
-    a_path,
     at_home,
     flag,
 )
@@ -47,11 +48,11 @@ Data = Annotated[str, Parameter(help="file of labelled texts", allow_leading_hyp
 Open = Annotated[Opening, Parameter(name="*")]
 Load = Annotated[Loading, Parameter(name="*")]
 Write = Annotated[Writing, Parameter(name="*")]
-Score = Annotated[Scoring, Parameter(name="*", group="Language models")]
+Score = Annotated[Scored, Parameter(name="*", group="Language models")]
+Compare = Annotated[Comparing, Parameter(name="*", group=PAIRS)]
 Ways = Annotated[Answering, Parameter(name="*", group="Language models")]
-Fill = Annotated[Filling, Parameter(name="*", group=FILLERS)]
 ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Answering()
-SCORE, FILL = Scoring(), Filling()
+SCORE, COMPARE = Scored(), Comparing()
 LABELLED = ("abstain_below", "pair_column", "label_column")
 MASKING = ("candidates", *(item.name for item in fields(Filling)))
 SHARED = ("documents", "context", "errors")  # of all models that learn from texts alone
@@ -87,24 +88,32 @@ def evaluate(
     *,
     settings: Ask = ASK,
     scoring: Score = SCORE,
-    filling: Fill = FILL,
+    comparing: Compare = COMPARE,
     opening: Load = LOAD,
     json: Json = False,
 ) -> int:
-    """Evaluate a model on a file of labelled texts; a language model, or one that fills masks, on texts."""
+    """Evaluate a model on a file of labelled texts; a language model, or one that fills masks, on texts; one
+    that turns texts into others on pairs of them."""
     from clearhead.app import show
     from clearhead.infer.evaluate import evaluate_file
     from clearhead.infer.fill import evaluate_fill
     from clearhead.infer.model import load
     from clearhead.infer.perplexity import evaluate_language
+    from clearhead.infer.translate import evaluate_translations, files_of_pairs
 
     loaded = load(model, **asdict(opening))
-    refuse_other(loaded, settings, scoring, filling)
+    refuse_other(loaded, settings, scoring, comparing)
+    if loaded.translates:
+        compared = evaluate_translations(
+            loaded, files_of_pairs(data, comparing), asking=settings, comparing=comparing
+        )
+        show.pairs(asdict(compared.metrics) | {"seconds": compared.seconds}, as_json=json)
+        return 0
     if loaded.speaks or loaded.fills:
         told: Any = (
             evaluate_language(loaded, data, asking=settings, scoring=scoring)
             if loaded.speaks
-            else evaluate_fill(loaded, data, asking=settings, scoring=scoring, filling=filling)
+            else evaluate_fill(loaded, data, asking=settings, scoring=scoring, filling=scoring)
         )
         about = {"context": told.context, "seconds": told.seconds}
         show.pairs(asdict(told.metrics) | about, as_json=json)
@@ -150,7 +159,9 @@ def predict(
             show.say(f"note: {model} was trained on pairs of texts ({column}); each --text is asked alone")
     else:
         rows = rows_of("-" if file is None else file, loaded, settings=settings)
-    if loaded.speaks:
+    if loaded.speaks or loaded.translates:
+        if ways.prefix:
+            rows = [replace(row, text=ways.prefix + row.text) if not row.blank else row for row in rows]
         found: Any = continued(loaded, rows, settings=ways, long=settings.long)
     elif loaded.fills:
         found = fill_rows(loaded, rows, settings=settings, candidates=ways.candidates)
@@ -165,9 +176,14 @@ def refuse_other(model: "Model", *given: Any) -> None:
     for settings in given:
         for name in (item.name for item in fields(settings)):
             if isinstance(settings, Asking):
-                what, right = "labels", name not in LABELLED or not (model.speaks or model.fills)
+                texts = model.speaks or model.fills or model.translates
+                what, right = "labels", name not in LABELLED or not texts
             elif name in MASKING:
                 what, right = "models that fill masks", model.fills
+            elif isinstance(settings, Comparing):
+                what, right = "models that turn a text into another", model.translates
+            elif isinstance(settings, Generating):
+                what, right = "language models", model.speaks or model.translates
             else:
                 what, right = "language models", model.speaks or (model.fills and name in SHARED)
             if not right and getattr(settings, name) != getattr(type(settings)(), name):
@@ -240,50 +256,3 @@ def verify(model: str, *, opening: Open = OPEN, json: Json = False) -> int:
 
     verdicts = show.findings(battery(load(model, **asdict(opening))), model, as_json=json)
     return int(Verdict.FAIL in verdicts)
-
-
-def get(
-    name: Annotated[
-        str | None, Parameter(help="a name of the list, org/name from the hub, or a GGUF file")
-    ] = None,
-) -> int:
-    """Fetch a model or data by name, or list the names; the only command that uses the network (and demo)."""
-    from clearhead.app import show
-    from clearhead.checkpoint import catalog
-
-    if name is None:
-        show.catalog()
-        return 0
-    print(catalog.get(name, say=show.say))
-    return 0
-
-
-def info(model: str, *, opening: Open = OPEN, json: Json = False) -> int:
-    """Sizes of a model folder or of an architecture by name (bert-base, gpt3-175b, …)."""
-    from clearhead.app import facts
-
-    facts.info(model, opening, as_json=json)
-    return 0
-
-
-def env(*, json: Json = False) -> int:
-    """Versions and machine, for bug reports."""
-    from clearhead.app import show
-    from clearhead.app.machine import machine
-
-    show.pairs(machine(), as_json=json)
-    return 0
-
-
-def demo(
-    *,
-    out: Annotated[str, Parameter(help="folder of the run")] = "runs/demo",
-    offline: Annotated[
-        bool, Parameter(negative="", help="no network: a small file of reviews, a model from nothing")
-    ] = False,
-) -> int:
-    """Train, evaluate and report on real film reviews in a few minutes (fetches about 100 MB once)."""
-    from clearhead.app.demo import run_demo
-
-    run_demo(str(a_path(out, "--out:")), offline=offline)
-    return 0

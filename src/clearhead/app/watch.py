@@ -19,6 +19,7 @@ from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_numbers import NumberMetrics
 from clearhead.tasks.scores_several import SeveralMetrics
 from clearhead.tasks.task import Scores
+from clearhead.tasks.translate import TranslationLoss
 
 
 def training(run: Course) -> None:
@@ -76,11 +77,13 @@ def stopping(run: Course) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def brief(metrics: Scores | LanguageScores | FillScores) -> str:
+def brief(metrics: Scores | LanguageScores | FillScores | TranslationLoss) -> str:
     """The scores on one line."""
     match metrics:
         case LanguageScores():
             scores = f"perplexity {metrics.perplexity:,.2f}, {metrics.bits_per_byte:.3f} bits a byte"
+        case TranslationLoss():
+            scores = f"perplexity {metrics.perplexity:,.2f} of the answers' tokens"
         case FillScores():
             right = percent(metrics.accuracy)
             scores = f"perplexity {metrics.perplexity:,.2f}, {right} of hidden tokens right"

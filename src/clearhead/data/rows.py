@@ -123,20 +123,20 @@ class _Columns:
     def of(cls, first: Record, reading: Reading, *, labelled: bool) -> "_Columns":
         """Found by the names in the first record."""
         taken: dict[str | None, str] = {reading.label_column: "label", reading.pair_column: "pair"}
-        text = _column(first, reading.text_column, usual=TEXT_COLUMNS, role="text", taken=taken)
+        text = column_of(first, reading.text_column, usual=TEXT_COLUMNS, role="text", taken=taken)
         pair = label = None
         if reading.pair_column is not None:
-            pair = _column(first, reading.pair_column, usual=(), role="pair", taken={text: "text"})
+            pair = column_of(first, reading.pair_column, usual=(), role="pair", taken={text: "text"})
         asked = labelled or reading.label_column is not None
         taken = {text: "text", pair: "pair"}
         if asked or len(_named(_others(first, taken), LABEL_COLUMNS)) == 1:
-            label = _column(first, reading.label_column, usual=LABEL_COLUMNS, role="label", taken=taken)
+            label = column_of(first, reading.label_column, usual=LABEL_COLUMNS, role="label", taken=taken)
         return cls(text, pair, label, asked, labelled)
 
     def row(self, record: Record, *, several: bool, split_at: str | None) -> Row:
         """A record as a row, blank texts and missing labels included."""
-        text = _text(record, self.text)
-        pair = None if self.pair is None else _text(record, self.pair)
+        text = text_in(record, self.text)
+        pair = None if self.pair is None else text_in(record, self.pair)
         label = labels = None
         if self.label is not None and several:
             labels = _labels(record, self.label, split_at=split_at, asked=self.asked)
@@ -168,16 +168,16 @@ def read_texts(
     """
     found = records(path, format=format, errors=errors)
     first = next(found)
-    name = _column(first, text_column, usual=TEXT_COLUMNS, role="text", taken={})
+    name = column_of(first, text_column, usual=TEXT_COLUMNS, role="text", taken={})
     for record in chain([first], found):
         if record.values.get(name) is None:
             where = place(record.file, record.row, column=name)
             said = "holds null" if name in record.values else "is missing"
             raise DataError(f"{where}: {said}; write a text, or take the row out")
-        yield _text(record, name)
+        yield text_in(record, name)
 
 
-def _column(
+def column_of(
     record: Record, given: str | None, *, usual: tuple[str, ...], role: str, taken: Mapping[str | None, str]
 ) -> str:
     """Choose the column for a role by the names in the first record; `taken` are other roles' columns."""
@@ -222,7 +222,7 @@ def _named(columns: Iterable[str], wanted: Iterable[str]) -> list[str]:
     return [name for name in columns if name.strip().casefold() in folded]
 
 
-def _text(record: Record, column: str) -> str:
+def text_in(record: Record, column: str) -> str:
     value = record.values.get(column)
     if value is None:
         return ""

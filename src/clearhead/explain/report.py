@@ -10,8 +10,7 @@ from clearhead.checkpoint.files import moved_into_place
 from clearhead.data.wording import spoken
 from clearhead.explain import curves, summary, tables, wording
 from clearhead.explain.mistakes import Mistake
-from clearhead.tasks.fill import FillScores
-from clearhead.tasks.language import LanguageScores
+from clearhead.explain.summary import Told
 from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_several import SeveralMetrics
 from clearhead.tasks.task import Scores
@@ -48,7 +47,7 @@ class Report:
 
     title: str
     subtitle: str
-    metrics: Scores | LanguageScores | FillScores
+    metrics: Told
     metrics_of: str
     baseline: Scores | None = None
     baseline_name: str | None = None

@@ -10,11 +10,12 @@ from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_numbers import NumberMetrics
 from clearhead.tasks.scores_several import SeveralMetrics
 from clearhead.tasks.task import Scores
+from clearhead.tasks.translate import TranslationLoss
 
 NATS, NATS_OF_LABEL, SQUARES = "Loss, nats per text", "Loss, nats per label", "Mean squared error"
 NATS_OF_TOKEN, NATS_OF_HIDDEN = "Loss, nats per token", "Loss, nats per hidden token"
 
-Told = Scores | LanguageScores | FillScores
+Told = Scores | LanguageScores | FillScores | TranslationLoss
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,14 @@ def said(metrics: Told) -> Said:
             )
             bits = decimal(metrics.bits_per_byte)
             return Said(bits, "bits per byte", None, strip, NATS_OF_TOKEN, "", "")
+        case TranslationLoss():
+            strip = (
+                ("chrF", decimal(metrics.chrf)),
+                ("Perplexity of a token", f"{metrics.perplexity:,.2f}"),
+                ("Pairs scored", f"{metrics.texts:,}"),
+                (NATS_OF_TOKEN, decimal(metrics.loss)),
+            )
+            return Said(decimal(metrics.bleu), "BLEU", None, strip, NATS_OF_TOKEN, "", "")
         case FillScores():
             strip = (
                 ("Perplexity", f"{metrics.perplexity:,.2f}"),
@@ -93,7 +102,9 @@ def versus(metrics: Told, baseline: Scores) -> tuple[str, str]:
         ours, theirs = getattr(metrics, "mae", nan), getattr(baseline, "mae", nan)
         size = decimal(abs(ours - theirs))
         return f"{size} {'worse' if ours > theirs else 'better'} than", decimal(theirs)  # an error
-    assert not isinstance(metrics, LanguageScores | FillScores)  # which no baseline is there for
+    assert not isinstance(
+        metrics, LanguageScores | FillScores | TranslationLoss
+    )  # which no baseline is there for
     return against(metrics.accuracy - baseline.accuracy), percent(baseline.accuracy)
 
 

@@ -15,6 +15,7 @@ from clearhead.infer.choosing import framed, ruled
 from clearhead.infer.generate import (
     beginning,
     check_prompts,
+    most_of,
     read,
     refuse_foreign,
     refuse_unusable,
@@ -88,8 +89,9 @@ class Search:
     def __init__(self, model: Model, prompt: Sequence[int], *, number: int, settings: Generating):
         self.ends, self.begin = model.loaded.ends, model.loaded.begin
         self.before, self.number, self.settings = beginning(model, prompt), number, settings
-        limit = model.config.limit or len(self.before) + settings.max_new_tokens
-        self.most = min(settings.max_new_tokens, limit - len(self.before))
+        most = most_of(model, prompt, settings=settings)
+        limit = model.config.limit or len(self.before) + most
+        self.most = min(most, limit - len(self.before))
         self.running: list[tuple[tuple[int, ...], float, float]] = [((), 0.0, 0.0)]  # ids, ranked by, own
         self.finished: list[Beam] = []
         self.length, self.over = 0, False

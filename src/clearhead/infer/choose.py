@@ -7,9 +7,8 @@ import torch
 
 from clearhead.engine.modes import own_modes
 from clearhead.errors import SettingError
-from clearhead.infer.generate import check_prompts, speaker, step
+from clearhead.infer.generate import beginning, check_prompts, read, speaker, step
 from clearhead.infer.model import Model, check_texts
-from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
 
@@ -36,15 +35,17 @@ def choose(model: Model, prompt: Sequence[int], *, options: Sequence[str]) -> li
     check_texts(options)
     if len(set(options)) < len(options) or not options:
         raise SettingError("give at least one answer to choose from, and none twice")
-    pieces = model.tokenizer.plain(options)
+    pieces = model.loaded.writer.plain(options)
     if not all(pieces):
         raise SettingError("an answer to choose from is empty")
     longest = max(map(len, pieces))
     check_prompts([prompt], network)
-    check_prompts([[*prompt, *[0] * (longest - 1)]], network)
+    before = beginning(model, prompt)
+    if not model.translates:
+        check_prompts([[*prompt, *[0] * (longest - 1)]], network)
     with own_modes():
-        cache = Cache(network.config, 1)
-        first = step(network, cache, pieces=[list(prompt)], wanted=[1])[0][0].double().log_softmax(-1)
+        cache = read(network, [prompt])
+        first = step(network, cache, pieces=[before], wanted=[1])[0][0].double().log_softmax(-1)
         cache.keep([0] * len(pieces))
         totals = [float(first[piece[0]]) for piece in pieces]
         later = [index for index, piece in enumerate(pieces) if len(piece) > 1]
@@ -52,7 +53,7 @@ def choose(model: Model, prompt: Sequence[int], *, options: Sequence[str]) -> li
             cache.keep(later)
             rows = [pieces[index][:-1] for index in later]
             batch = pack(rows, past=cache.lengths)
-            stream = network(batch, Context.of(batch.layout, cache=cache))
+            stream = network.speaking(batch, Context.of(batch.layout, cache=cache))
             said = network.next_logits(stream).double().log_softmax(-1)
             for index, span in zip(later, batch.layout.slices, strict=True):
                 next_ids = torch.tensor(pieces[index][1:])

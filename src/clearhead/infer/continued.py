@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from clearhead.data.rows import Row
 from clearhead.errors import SettingError
 from clearhead.infer.beams import beam_search
-from clearhead.infer.generate import End, tokens
+from clearhead.infer.generate import End, beginning, tokens
 from clearhead.infer.model import Model
 from clearhead.settings import Generating, Long
 from clearhead.tasks.examples import encode_rows
@@ -35,10 +35,11 @@ def continued(
     """
     if settings.samples > 1:
         raise SettingError("--samples gives several answers to a prompt; here each row has one: leave it out")
-    room = None if model.limit is None else model.limit - settings.max_new_tokens
+    answer = 0 if model.config.translates else settings.most  # of its own positions, or of the prompt's
+    room = None if model.limit is None else model.limit - answer
     if room is not None and room < 1:
         raise SettingError(
-            f"--max-new-tokens {settings.max_new_tokens} leaves no room for a prompt: {model.name} has "
+            f"--max-new-tokens {settings.most} leaves no room for a prompt: {model.name} has "
             f"{model.limit} positions"
         )
     asked = [index for index, row in enumerate(rows) if not row.blank]
@@ -51,7 +52,8 @@ def continued(
         searched = beam_search(model, prompts, settings=settings)
         for place, (index, (best, *_)) in enumerate(zip(asked, searched, strict=True)):
             end: End = "end" if best.ended else "length"
-            text = text_of(model.tokenizer, best.ids, before=prompts[place])
+            begun = beginning(model, prompts[place])
+            text = text_of(model.loaded.writer, best.ids, before=begun)
             dropped = found[index].dropped
             found[index] = Continued(text, end, len(best.ids), best.log_probability, dropped)
         return list(zip(rows, found, strict=True))

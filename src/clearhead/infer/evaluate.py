@@ -14,8 +14,9 @@ from clearhead.engine.modes import own_modes
 from clearhead.infer.fill import FillEvaluation, evaluate_fill
 from clearhead.infer.model import Model, asked
 from clearhead.infer.perplexity import LanguageEvaluation, evaluate_language
+from clearhead.infer.translate import TranslationEvaluation, evaluate_translations, files_of_pairs
 from clearhead.model.config import Problem
-from clearhead.settings import Asking, Filling, Scoring, made
+from clearhead.settings import Asking, Comparing, Filling, Scoring, made
 from clearhead.tasks.classify import Result
 from clearhead.tasks.examples import encode_rows
 from clearhead.tasks.task import Answer, Scores, held_back
@@ -51,10 +52,15 @@ class Evaluation:
 
 def evaluate(
     model: Model, data: str | Path, **options: Any
-) -> Evaluation | LanguageEvaluation | FillEvaluation:
-    """Evaluate a model on a file of labelled texts, a language model or one that fills masks on one of texts;
-    options as in `clearhead evaluate --help`."""
+) -> Evaluation | LanguageEvaluation | FillEvaluation | TranslationEvaluation:
+    """Evaluate a model on a file of labelled texts, a language model or one that fills masks on one of texts,
+    one that turns texts into others on one of pairs; options as in `clearhead evaluate --help`."""
     model = asked(model)
+    if model.translates:
+        comparing, options = some_of(Comparing, options)
+        files = files_of_pairs(data, comparing)
+        asking = made(Asking, options)
+        return evaluate_translations(model, files, asking=asking, comparing=comparing)
     if model.speaks or model.fills:
         scoring, options = some_of(Scoring, options)
         if model.speaks:

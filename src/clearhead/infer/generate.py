@@ -54,8 +54,8 @@ class Lane:
     settings: Generating
     chance: random.Random
     stream: Stream
+    most: int  # tokens of the answer
     ended: End | None = field(default=None)
-
     guessed: list[int] = field(default_factory=list)
 
     @property
@@ -66,7 +66,7 @@ class Lane:
     def guess(self, limit: int | None) -> list[int]:
         """What may come next: what came after the last two tokens where they stood before (Saxena 2023).
         Guesses are checked, never trusted; fewer near the answer's end, so that no position is missing."""
-        most = min(self.settings.lookup, self.settings.max_new_tokens - self.new - 1)
+        most = min(self.settings.lookup, self.most - self.new - 1)
         most = most if limit is None else min(most, limit - len(self.ids))
         self.guessed = follow_up(self.ids, most=most) if most > 0 else []
         return self.guessed
@@ -219,7 +219,13 @@ def begin(model: Model, prompt: Sequence[int], *, text: int, sample: int, settin
     chance = stream_of(settings.seed, prompt, sample=sample)
     before = beginning(model, prompt)
     stream = Stream(model.loaded.writer, settings.stop or (), before=before)
-    return Lane(text, sample, before, len(before), settings, chance, stream)
+    most = most_of(model, prompt, settings=settings)
+    return Lane(text, sample, before, len(before), settings, chance, stream, most)
+
+
+def most_of(model: Model, prompt: Sequence[int], *, settings: Generating) -> int:
+    """Most tokens of the answer to a prompt."""
+    return settings.most_of(len(prompt)) if model.config.translates else settings.most
 
 
 def beginning(model: Model, prompt: Sequence[int]) -> list[int]:
@@ -270,7 +276,7 @@ def chosen_token(model: Model, lane: Lane, *, logits: Tensor) -> Token:
         lane.ended = "end"
     elif lane.stream.stopped is not None:
         lane.ended = "stop"
-    elif lane.new >= lane.settings.max_new_tokens or len(lane.ids) == limit:
+    elif lane.new >= lane.most or len(lane.ids) == limit:
         lane.ended = "length"
     if lane.ended and lane.ended != "stop":
         piece += lane.stream.close()

@@ -68,8 +68,13 @@ class Model:
 
     @property
     def speaks(self) -> bool:
-        """Whether it is a language model."""
-        return self.task is None and self.config.language_head
+        """Whether it is a language model, which goes on with texts."""
+        return self.task is None and self.config.language_head and not self.translates
+
+    @property
+    def translates(self) -> bool:
+        """Whether it reads a text and answers with another."""
+        return self.config.translates
 
     @property
     def fills(self) -> bool:

@@ -1,23 +1,27 @@
 """Which texts are learned together, and in which order."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 POOL = 16  # batches' worth of texts that are sorted by length together
 
 
-def epoch_batches(lengths: Sequence[int], *, budget: int, seed: int, epoch: int) -> list[list[int]]:
+def epoch_batches(
+    lengths: Sequence[int], *, budget: int, seed: int, epoch: int, keys: Sequence[Any] | None = None
+) -> list[list[int]]:
     """The batches of one epoch: each text once, at most `budget` tokens a batch (a longer text goes alone).
 
-    Texts are shuffled, then sorted by length within pools of about 16 batches, cut, and the batches shuffled:
-    attention then runs over few groups of equal length. The same arguments give the same batches.
+    Texts are shuffled, then sorted by length (by `keys` where these are there) within pools of about 16
+    batches, cut, and the batches shuffled: attention then runs over few groups of equal length. The same
+    arguments give the same batches.
     """
     random = np.random.default_rng([seed, epoch])
     order = random.permutation(len(lengths)).tolist()
     found: list[list[int]] = []
     for pool in _cut(order, lengths, budget=POOL * budget):
-        by_length = sorted(pool, key=lambda index: lengths[index])
+        by_length = sorted(pool, key=(keys or lengths).__getitem__)
         found += _cut(by_length, lengths, budget=budget)
     return [found[place] for place in random.permutation(len(found)).tolist()]
 

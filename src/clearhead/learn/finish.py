@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from clearhead.learn.fill import FillRun
     from clearhead.learn.language import LanguageRun
     from clearhead.learn.run import Run
+    from clearhead.learn.translate import TranslateRun
 
 PLACES = ("base", "tokenizer")
 FILES = ("data", "validation", "out")  # named without their folders, which are nobody's business
@@ -54,6 +55,17 @@ def write_fill_card(run: "FillRun") -> bool:
     return write_texts_card(run, kind, task="fill-mask", python=said)
 
 
+def write_translation_card(run: "TranslateRun") -> bool:
+    """Write the card of a model that turns texts into others; False as above."""
+    name = run.out.resolve().name
+    prefix = run.settings.prefix or ""
+    python = f'print("".join(piece for _, piece in ch.generate(ch.load({name!r}), [{prefix + "…"!r}])))'
+    use = f"clearhead predict {argument(name)} --text {argument(prefix + '…')}", python
+    said = "A model that turns a text into another", "translation", use
+    counts = len(run.pairs), len(run.chosen_by)
+    return write_card(run.out, card_of(run, said, counts=counts, kept="a tenth of {}, chosen by seed"))
+
+
 def write_texts_card(run: "LanguageRun | FillRun", kind: str, *, task: str, python: str) -> bool:
     """The card of a model that learned from texts without labels."""
     use = f"clearhead {run.ask.format(argument(run.out.resolve().name))}", python
@@ -81,7 +93,7 @@ def card_of(
         use=said[2],
         data=data,
         held_out=kept.format(data),
-        validation=Path(settings.validation).name if settings.validation else None,
+        validation=str(shown("validation", settings.validation)) if settings.validation else None,
         training_texts=counts[0],
         validation_texts=counts[1],
         parameters=sum(parameter.numel() for parameter in run.trainer.network.parameters()),

@@ -131,7 +131,9 @@ def usual_rate(settings: Training, config: Config) -> float:
 
 def learn_leanly(network: Transformer, settings: Learning) -> None:
     """Set what a network keeps for its gradient, and what its products are computed in."""
-    network.encoder.checkpointing = settings.checkpointing
-    for layer in network.encoder.modules():
-        if isinstance(layer, Linear) and settings.autocast:
-            layer.autocast = getattr(torch, settings.autocast)
+    for stack in (network.encoder, network.decoder):
+        if stack is not None:
+            stack.checkpointing = settings.checkpointing
+            for layer in stack.modules():
+                if isinstance(layer, Linear) and settings.autocast:
+                    layer.autocast = getattr(torch, settings.autocast)

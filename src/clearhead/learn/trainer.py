@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -44,11 +44,14 @@ class Plan:
     dropout: float | None
     ema: float | None = None
 
-    def steps(self, lengths: Sequence[int]) -> list[tuple[int, bool, list[list[int]]]]:
-        """All steps of a run: (epoch, last of its epoch, its batches of indices)."""
+    def steps(
+        self, lengths: Sequence[int], keys: Sequence[Any] | None = None
+    ) -> list[tuple[int, bool, list[list[int]]]]:
+        """All steps of a run: (epoch, last of its epoch, its batches of indices); `keys` as in
+        `epoch_batches`."""
         found = []
         for epoch in range(self.epochs):
-            batches = epoch_batches(lengths, budget=self.batch_tokens, seed=self.seed, epoch=epoch)
+            batches = epoch_batches(lengths, budget=self.batch_tokens, seed=self.seed, epoch=epoch, keys=keys)
             starts = range(0, len(batches), self.accumulate)
             found += [(epoch, at == starts[-1], batches[at : at + self.accumulate]) for at in starts]
             if self.max_steps is not None and len(found) >= self.max_steps:
@@ -81,7 +84,7 @@ class Trainer:
 
     def __init__(self, network: Transformer, objective: Objective, *, plan: Plan):
         self.network, self.objective = network, objective
-        self.steps = plan.steps(objective.lengths)
+        self.steps = plan.steps(objective.lengths, getattr(objective, "keys", None))
         self.done = 0
         self.drop = Dropout(torch.Generator().manual_seed(plan.seed), plan.dropout)
         self.ema = plan.ema

@@ -2,7 +2,7 @@
 verb."""
 
 from clearhead.settings.asking import Asking, Empty, Format, Loading, Long, Opening, Reading, Writing
-from clearhead.settings.fill import FILLERS, Answering, Encoder, Filling, Hidden, Masked
+from clearhead.settings.fill import FILLERS, Answering, Encoder, Filling, Hidden, Masked, Scored
 from clearhead.settings.generating import Generating
 from clearhead.settings.language import Corpus, Documents, Encode, Language, Scoring, Speaker
 from clearhead.settings.learning import (
@@ -31,11 +31,56 @@ from clearhead.settings.options import (
     option,
     required,
 )
+from clearhead.settings.translate import PAIRS, Comparing, Parallel, Translating, Translator
 
 __all__ = [
-    "BALANCED", "FILLERS", "HEAVIEST", "LIGHTEST", "Answering", "Asking", "Corpus", "Decay", "Documents",
-    "Empty", "Encode", "Encoder", "Filling", "Format", "Generating", "Hidden", "Kind", "Language", "Learning",
-    "Loading", "Long", "Making", "Masked", "Measures", "Opening", "Problems", "Reading", "Scoring", "Speaker",
-    "Training", "Vocabulary", "Writing", "a_path", "at_home", "at_least", "check_values", "fitted", "flag",
-    "hints_of", "made", "named_weights", "option", "required",
+    "BALANCED",
+    "FILLERS",
+    "HEAVIEST",
+    "LIGHTEST",
+    "PAIRS",
+    "Answering",
+    "Asking",
+    "Comparing",
+    "Corpus",
+    "Decay",
+    "Documents",
+    "Empty",
+    "Encode",
+    "Encoder",
+    "Filling",
+    "Format",
+    "Generating",
+    "Hidden",
+    "Kind",
+    "Language",
+    "Learning",
+    "Loading",
+    "Long",
+    "Making",
+    "Masked",
+    "Measures",
+    "Opening",
+    "Parallel",
+    "Problems",
+    "Reading",
+    "Scored",
+    "Scoring",
+    "Speaker",
+    "Training",
+    "Translating",
+    "Translator",
+    "Vocabulary",
+    "Writing",
+    "a_path",
+    "at_home",
+    "at_least",
+    "check_values",
+    "fitted",
+    "flag",
+    "hints_of",
+    "made",
+    "named_weights",
+    "option",
+    "required",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from clearhead.errors import SettingError
 from clearhead.settings.asking import Opening
 from clearhead.settings.generating import Generating
-from clearhead.settings.language import Corpus
+from clearhead.settings.language import Corpus, Scoring
 from clearhead.settings.options import at_least, option
 
 FILLERS = "Models that fill masks"  # the heading of their flags
@@ -19,8 +19,10 @@ Encoders = Literal["bert", "roberta", "modernbert"]
 class Hidden:
     """Which tokens are hidden (Devlin et al. 2018, section 3.1)."""
 
-    mask_share: float = option(0.15, "share of tokens that are hidden, of each piece at least one")
-    whole_words: Annotated[bool, Parameter(negative="")] = option(
+    mask_share: Annotated[float, Parameter(group=FILLERS)] = option(
+        0.15, "share of tokens that are hidden, of each piece at least one"
+    )
+    whole_words: Annotated[bool, Parameter(negative="", group=FILLERS)] = option(
         False, "hide words: all pieces of a word together"
     )
 
@@ -33,11 +35,22 @@ class Hidden:
 class Filling(Hidden):
     """How a model that fills masks is evaluated."""
 
-    mask_seed: int = option(0, "the same seed hides the same tokens of a text")
+    mask_seed: Annotated[int, Parameter(group=FILLERS)] = option(
+        0, "the same seed hides the same tokens of a text"
+    )
 
     def __post_init__(self) -> None:
         Hidden.__post_init__(self)
         at_least("mask_seed", self.mask_seed, least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored(Scoring, Filling):
+    """How models that learn from texts alone are scored: evaluate."""
+
+    def __post_init__(self) -> None:
+        Scoring.__post_init__(self)
+        Filling.__post_init__(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +59,9 @@ class Answering(Generating):
 
     candidates: Annotated[int, Parameter(group=FILLERS)] = option(
         5, "most likely tokens that are given for each mask"
+    )
+    prefix: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = option(
+        None, "put before each text, as in training, such as 'translate English to German: ' for T5"
     )
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from clearhead.errors import SettingError
 from clearhead.settings.options import at_least, flag, option
 
+USUAL, ROOM = 64, 16
 SAMPLING = ("top_k", "top_p", "min_p")
 STRONGEST, LONGEST, HEAVIEST = 1000.0, 50, 1e6  # what float32 can still compare
 
@@ -19,7 +20,9 @@ STRONGEST, LONGEST, HEAVIEST = 1000.0, 50, 1e6  # what float32 can still compare
 class Generating:
     """Greedy unless `temperature` is above 0."""
 
-    max_new_tokens: int = option(64, "most tokens of an answer")
+    max_new_tokens: int | None = option(
+        None, "most tokens of an answer; else 64, and where a text is read whole twice its tokens and 16"
+    )
     min_new_tokens: int = option(0, "tokens before which an answer does not end by itself")
     temperature: float = option(0.0, "0: always the most likely token; above: sampled, 1 as the model says")
     top_k: int | None = option(None, "sample among so many most likely tokens")
@@ -46,11 +49,13 @@ class Generating:
     )
 
     def __post_init__(self) -> None:
-        for name in ("max_new_tokens", "samples", "batch_texts", "beams"):
+        if self.max_new_tokens is not None:
+            at_least("max_new_tokens", self.max_new_tokens, least=1)
+        for name in ("samples", "batch_texts", "beams"):
             at_least(name, getattr(self, name), least=1)
         for name in ("min_new_tokens", "no_repeat_ngram_size", "seed", "temperature", "lookup"):
             at_least(name, getattr(self, name), least=0)
-        if self.min_new_tokens > self.max_new_tokens:
+        if self.min_new_tokens > self.most and self.max_new_tokens is not None:
             raise SettingError(
                 f"--min-new-tokens {self.min_new_tokens} is more than --max-new-tokens {self.max_new_tokens}"
             )
@@ -87,6 +92,16 @@ class Generating:
             raise SettingError(f"--stop {self.stop!r} is no list of strings")
         if any(not text for text in self.stop or []):
             raise SettingError("--stop is empty; give the string that ends an answer")
+
+    @property
+    def most(self) -> int:
+        """Most tokens of an answer that goes on with its prompt."""
+        return max(USUAL, self.min_new_tokens) if self.max_new_tokens is None else self.max_new_tokens
+
+    def most_of(self, read: int) -> int:
+        """Most tokens of an answer to a text of which so many were read whole."""
+        usual = max(2 * read + ROOM, self.min_new_tokens)
+        return usual if self.max_new_tokens is None else self.max_new_tokens
 
     @cached_property
     def biases(self) -> dict[int, float]:

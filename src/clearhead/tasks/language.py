@@ -58,8 +58,9 @@ class NextToken(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *given: Any) -> Tensor:
-        """x `[rows, width]`, the layer's matrix `[vocab, width]`, its bias or None, targets `[rows]`."""
-        x, weight, bias, targets = given
+        """x `[rows, width]`, the layer's matrix `[vocab, width]`, its bias or None, targets `[rows]`, and the
+        share of each that is spread over all."""
+        x, weight, bias, targets, spread = given
         rows = rows_at_once(weight)
         total = torch.zeros((), dtype=torch.float64)
         # A matrix that stays as it is needs no gradient, which is a third of the work.
@@ -71,11 +72,16 @@ class NextToken(torch.autograd.Function):
             highest = logits.amax(-1, keepdim=True)
             asked = right != IGNORED
             at = right.clamp(min=0)[:, None]
-            hit = logits.gather(1, at).squeeze(1) - highest.squeeze(1)
+            hit = (1 - spread) * (logits.gather(1, at) - highest).squeeze(1)
+            if spread:
+                hit += spread * (logits.mean(-1) - highest.squeeze(1))
             logits.sub_(highest).exp_()
             sums = logits.sum(-1, keepdim=True)
             total += ((sums.log().squeeze(1) - hit) * asked).double().sum()
-            logits.div_(sums).scatter_add_(1, at, torch.full_like(sums, -1.0)).mul_(asked[:, None])
+            logits.div_(sums).scatter_add_(1, at, torch.full_like(sums, spread - 1.0))
+            if spread:
+                logits.sub_(spread / len(weight))
+            logits.mul_(asked[:, None])
             torch.mm(logits, weight, out=for_x[start : start + rows])
             if for_weight is not None:
                 for_weight.addmm_(logits.T, part)
@@ -87,7 +93,7 @@ class NextToken(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """What forward made, times the gradient of the sum."""
-        return *(None if one is None else one * gradients[0] for one in ctx.saved_tensors), None
+        return *(None if one is None else one * gradients[0] for one in ctx.saved_tensors), None, None
 
 
 def rows_at_once(weight: Tensor) -> int:
@@ -101,20 +107,21 @@ def next_token_loss(
     *,
     targets: Int[Tensor, " rows"],
     bias: Float[Tensor, " vocab"] | None = None,
+    smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
     """The sum over rows of −log p(target) (Bengio et al. 2003, equation 1 without its mean); rows whose
-    target is `IGNORED` do not count. Memory does not grow with rows times vocabulary."""
+    target is `IGNORED` do not count. Memory does not grow with rows times vocabulary. `smoothing` is the
+    share of each target that is spread over all words (Szegedy et al. 2016, section 7)."""
     if 2 * int((asked := targets != IGNORED).sum()) < len(targets):  # as of answers after long questions
         x, targets = x[asked], targets[asked]
     if torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad):
-        found: Tensor = NextToken.apply(x, weight, bias, targets)
+        found: Tensor = NextToken.apply(x, weight, bias, targets, smoothing)
         return found
     total = torch.zeros((), dtype=torch.float64)
     rows = rows_at_once(weight)
     for start in range(0, len(x), rows):
         logits = functional.linear(x[start : start + rows], weight, bias)
         right = targets[start : start + rows]
-        total += (
-            functional.cross_entropy(logits, right, ignore_index=IGNORED, reduction="none").double().sum()
-        )
+        how: dict[str, Any] = {"ignore_index": IGNORED, "reduction": "none", "label_smoothing": smoothing}
+        total += functional.cross_entropy(logits, right, **how).double().sum()
     return total

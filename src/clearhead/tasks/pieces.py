@@ -123,7 +123,8 @@ class Pieces:
             if self.learned is not None:
                 right = right.where(self.learned[first + 1 : stop + 1], IGNORED)
             targets[rows.start + first - start : rows.stop] = right
-        return next_token_loss(stream, network.next_weight, targets=targets)
+        made, weight, bias = network.saying(stream)
+        return next_token_loss(made, weight, targets=targets, bias=bias)
 
     @own_modes()
     def nats(self, network: Transformer, *, budget: int) -> float:

@@ -1,0 +1,81 @@
+"""Files of pairs of texts: what is read, and what it becomes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+
+from clearhead.data.read import Record, form_of, records
+from clearhead.data.rows import column_of, text_in
+from clearhead.data.wording import place
+from clearhead.errors import DataError
+from clearhead.settings.translate import Parallel
+
+SOURCES = ("source", "src", "text")
+TARGETS = ("target", "tgt", "translation", "summary")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A text and what it becomes, exactly as in the files; `where` is the place, for messages."""
+
+    source: str
+    target: str
+    where: str
+
+    @property
+    def blank(self) -> bool:
+        """Whether one of both is nothing but white space."""
+        return not self.source.strip() or not self.target.strip()
+
+
+def pairs_of(
+    paths: Sequence[str], reading: Parallel, *, format: str | None = None, errors: str = "strict"
+) -> Iterator[Pair]:
+    """The pairs of two files, line by line, or of one file of pairs, in order, blank ones too.
+
+    Raises `DataError`, naming file and place: a line without a partner, a column that is not there.
+    """
+    if len(paths) == 2:
+        yield from _beside(*paths, format=format, errors=errors)
+        return
+    (path,) = paths
+    if form_of(path, format) == "text":
+        raise DataError(
+            f"{path} holds one text a line; give a second file with what each becomes, or a file of pairs "
+            "(.tsv, .csv or .jsonl)"
+        )
+    found = records(path, format=format, errors=errors)
+    first = next(found)
+    source = column_of(first, reading.source_column, usual=SOURCES, role="source", taken={})
+    target = column_of(first, reading.target_column, usual=TARGETS, role="target", taken={source: "source"})
+    for record in chain([first], found):
+        yield Pair(_side(record, source), _side(record, target), place(record.file, record.row))
+
+
+def _side(record: Record, column: str) -> str:
+    """A text of a record; a missing one or null is refused by place."""
+    if record.values.get(column) is None:
+        where = place(record.file, record.row, column=column)
+        said = "holds null" if column in record.values else "is missing"
+        raise DataError(f"{where}: {said}; write a text, or take the row out")
+    return text_in(record, column)
+
+
+def _beside(source: str, target: str, *, format: str | None, errors: str) -> Iterator[Pair]:
+    """Two files of lines; a table holds pairs, and is no side of one."""
+    for path in (source, target):
+        if (form := form_of(path, format or ("text" if not _table(path) else None))) != "text":
+            raise DataError(f"{path} is a table ({form}); give it alone, or two files of one text a line")
+    sides = (records(path, format="text", errors=errors) for path in (source, target))
+    for number, (one, other) in enumerate(zip_longest(*sides), start=1):
+        if one is None or other is None:
+            longer, shorter = (source, target) if other is None else (target, source)
+            raise DataError(
+                f"{longer}, row {number}: has no partner: {shorter} ends after row {number - 1}; both files "
+                "must have a line for each line of the other"
+            )
+        yield Pair(text_in(one, "text"), text_in(other, "text"), place(one.file, one.row))
+
+
+def _table(path: str) -> bool:
+    return path.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".jsonl", ".ndjson"))

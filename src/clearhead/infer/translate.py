@@ -1,0 +1,88 @@
+"""Files of pairs → how a model's answers compare with those that are there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from clearhead.data.parallel import Pair, pairs_of
+from clearhead.data.rows import Row
+from clearhead.errors import MissingExtra
+from clearhead.infer.continued import Continued, continued
+from clearhead.infer.model import Model
+from clearhead.settings import Asking, Comparing, Generating
+
+
+@dataclass(frozen=True)
+class TranslationScores:
+    """How close answers are to references: BLEU (Papineni et al. 2002) and chrF (Popović 2015), 0 to 100,
+    with the signatures by which others can compute the same (Post 2018)."""
+
+    texts: int
+    bleu: float
+    chrf: float
+    length_ratio: float  # of answers to references, in BLEU's words
+    bleu_signature: str
+    chrf_signature: str
+    truncated: int  # texts that were cut
+    unfinished: int  # answers that ended at their length
+
+
+@dataclass(frozen=True)
+class TranslationEvaluation:
+    """What came of it."""
+
+    metrics: TranslationScores
+    seconds: float
+
+
+def evaluate_translations(
+    model: Model, paths: Sequence[str], *, asking: Asking, comparing: Comparing
+) -> TranslationEvaluation:
+    """BLEU and chrF of the model's answers to the pairs of files; an empty text has an empty answer."""
+    begin = perf_counter()
+    pairs = list(pairs_of(paths, comparing, format=asking.format))
+    found = translated(model, pairs, asking=asking, ways=comparing, prefix=comparing.prefix or "")
+    answers = [answer.answer or "" for answer in found]
+    scored = scores(answers, [pair.target for pair in pairs])
+    told = TranslationScores(
+        len(pairs),
+        **scored,
+        truncated=sum(answer.dropped > 0 for answer in found),
+        unfinished=sum(answer.end == "length" for answer in found),
+    )
+    return TranslationEvaluation(told, perf_counter() - begin)
+
+
+def translated(
+    model: Model, pairs: Sequence[Pair], *, asking: Asking, ways: Generating, prefix: str = ""
+) -> list[Continued]:
+    """The model's answer to each pair's text, in order."""
+    asked = [pair for pair in pairs if pair.source.strip()]
+    rows = [Row(prefix + pair.source, None, pair.where, 0, {}) for pair in asked]
+    answers = iter(answer for _, answer in continued(model, rows, settings=ways, long=asking.long))
+    nothing = Continued("", None, 0, None, 0)
+    return [next(answers) if pair.source.strip() else nothing for pair in pairs]
+
+
+def scores(answers: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    """sacreBLEU's BLEU and chrF of a corpus."""
+    try:
+        from sacrebleu.metrics import BLEU, CHRF
+    except ImportError as error:
+        raise MissingExtra("the score BLEU (sacrebleu)", "metrics") from error
+    bleu, chrf = BLEU(), CHRF()
+    found, other = (metric.corpus_score(list(answers), [list(references)]) for metric in (bleu, chrf))
+    return {
+        "bleu": found.score,
+        "chrf": other.score,
+        "length_ratio": found.ratio,
+        "bleu_signature": str(bleu.get_signature()),
+        "chrf_signature": str(chrf.get_signature()),
+    }
+
+
+def files_of_pairs(data: str | Path, comparing: Comparing) -> list[str]:
+    """One file of pairs, or two of lines."""
+    return [str(data), *([comparing.references] if comparing.references else [])]
