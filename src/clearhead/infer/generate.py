@@ -16,7 +16,7 @@ from torch import Tensor
 from clearhead.engine.modes import own_modes
 from clearhead.engine.products import STEADY, forget_changed, laid_out, packed_of, prepack
 from clearhead.errors import DataError, NotFinite, SettingError
-from clearhead.infer.choosing import chosen, framed, ruled, stream_of
+from clearhead.infer.choosing import chosen, framed, ruled, settings_of, stream_of
 from clearhead.infer.model import Model, asked, check_texts
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
@@ -83,9 +83,7 @@ def tokens(
     """
     network = speaker(model)
     check_prompts(prompts, network)
-    each = [settings] * len(prompts) if isinstance(settings, Generating) else list(settings)
-    if len(each) != len(prompts):
-        raise SettingError(f"{len(each)} settings were given for {len(prompts)} prompts; give one for each")
+    each = settings_of(settings, prompts)
     if any(own.beams > 1 for own in each):
         raise SettingError("beams are searched by clearhead.infer.beams.beam_search; here an answer is one")
     refuse_foreign(network, each)
