@@ -14,14 +14,14 @@ HEAD = """# What works for which family
 Made by `scripts/matrix` from the tests of this repository: a mark stands where every test of that cell
 passed, an empty cell where there is none. The test of a column:
 
-- **load**: vectors (and logits, where the task is classify, fill or generate) equal the published
-  code's in float64 to 1e-10, with default and wide weights;
+- **load**: vectors (and logits, where the task is classify, fill, generate or translate) equal the
+  published code's in float64 to 1e-10, with default and wide weights;
 - **save**: a folder we save is read by the published code and answers the same (float32, 1e-5);
 - **gradients**: those of the loss equal the published code's in float64;
 - **train**: `clearhead train` runs, and the folder it makes loads as the same family;
 - **verify**: every law of `clearhead verify` holds, the NumPy twin among them; of a decoder also that
   no token sees later ones, that cached steps are the whole pass, and that answers do not depend on
-  their company;
+  their company; of an encoder–decoder all this, and that an answer reads its own text and nothing else;
 - **record**: attention and activations can be looked at (not built yet).
 
 """
@@ -43,8 +43,8 @@ class Matrix:
         params = item.callspec.params
         if "speaks" in params:
             task = "generate" if params["speaks"] else "vectors"
-        elif "fills" in params:
-            task = "fill"
+        elif "fills" in params or "translates" in params:
+            task = "fill" if "fills" in params else "translate"
         else:
             task = "classify" if params.get("labels", True) else "vectors"
         self.cells[params["name"], task, mark.args[0]].append(report.passed)

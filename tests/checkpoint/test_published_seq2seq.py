@@ -1,14 +1,16 @@
-"""The tokenizers of the most used encoder–decoder repositories load as they are published."""
+"""The most used encoder–decoder repositories load as they are published, and answer as the published code."""
 
 import json
 import warnings
 
 import pytest
 import torch
+import transformers
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from clearhead.checkpoint.folder import OLD, read_folder, write_folder
 from clearhead.errors import FolderError
+from clearhead.model.layout import pack
 from clearhead.settings import Opening
 from clearhead.text import Tokenizer
 from published_seq2seq import build, descriptions
@@ -85,6 +87,72 @@ def test_the_folder_is_one_that_the_published_code_loads_whole(description, fold
         given = torch.tensor([[3, 4, 2, model.config.eos_token_id]])
         begin = torch.tensor([[model.config.decoder_start_token_id]])
         assert model(input_ids=given, decoder_input_ids=begin).logits.isfinite().all()
+
+
+PAIRS = [([5, 9, 4], [7]), ([6], [8, 5, 9, 4, 12]), ([7, 5, 8, 9], [4, 4]), ([9, 9, 5, 6, 20], [30, 3])]
+
+
+@pytest.mark.parametrize("description", ALL, ids=name)
+def test_it_answers_as_the_published_code_does_that_reads_the_same_folder(description, folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # none of them has a field that its user need think about
+        loaded = read_folder(folder, Opening(allow_bin=True))
+    assert loaded.family.model_type == description["expect"]["family"]
+    network, theirs = loaded.network, AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    start, stated = loaded.begin.start, theirs.generation_config
+    assert [start, loaded.begin.first] == [stated.decoder_start_token_id, stated.forced_bos_token_id]
+    assert list(loaded.ends) == [stated.eos_token_id]
+    sources, answers = [source for source, _ in PAIRS], [[start, *answer] for _, answer in PAIRS]
+    target = pack(answers, beside=list(map(len, sources)))
+    with torch.inference_mode():
+        stream = network.answering(pack(sources, beside=list(map(len, answers))), target)
+        for source, answer, rows in zip(sources, answers, target.layout.slices, strict=True):
+            given = {"input_ids": torch.tensor([source]), "decoder_input_ids": torch.tensor([answer])}
+            right = theirs(**given).logits[0]
+            torch.testing.assert_close(network.next_logits(stream[rows]), right, atol=5e-5, rtol=5e-5)
+
+
+CNN = [description for description in ALL if description["repository"] == "facebook/bart-large-cnn"]
+
+
+@pytest.mark.parametrize("description", CNN, ids=name)
+def test_a_token_without_a_row_is_let_be_only_where_it_never_occurs(folder, tmp_path):
+    loaded = read_folder(folder)
+    mask = loaded.tokenizer.roles["mask_token"]
+    assert mask == loaded.tokenizer.vocab_size - 1 == loaded.network.config.vocab
+    write_folder(tmp_path / "saved", loaded)
+    assert read_folder(tmp_path / "saved").tokenizer.vocab_size == mask + 1
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps({"pad_token": "<mask>"}))
+    with pytest.raises(FolderError, match="has 272 tokens, the model only 271; the files belong to diff"):
+        read_folder(folder)
+    path.unlink()
+    rules = json.loads((folder / "tokenizer.json").read_text())
+    vocabulary = rules["model"]["vocab"]  # where another token, which texts hold, is the last
+    word = next(token for token, id in vocabulary.items() if id == 100)
+    vocabulary[word], vocabulary["<mask>"] = mask, 100
+    for token in rules["added_tokens"]:
+        token["id"] = vocabulary[token["content"]]
+    rules["added_tokens"].sort(key=lambda token: token["id"])
+    (folder / "tokenizer.json").write_text(json.dumps(rules))
+    with pytest.raises(FolderError, match="has 272 tokens, the model only 271; the files belong to diff"):
+        read_folder(folder)
+
+
+@pytest.mark.parametrize("stem", ["T5", "Bart", "Marian"])
+def test_a_body_speaks_with_its_table_where_both_are_tied(stem, tmp_path):
+    description = next(one for one in ALL if one["config"]["model_type"] == stem.lower())
+    folder = build(description, tmp_path / "folder")
+    getattr(transformers, f"{stem}Model").from_pretrained(folder).save_pretrained(folder)
+    assert json.loads((folder / "config.json").read_text())["architectures"] == [f"{stem}Model"]
+    config = read_folder(folder).network.config
+    assert config.tied and config.language_head and not config.language_bias
+    theirs = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(theirs | {"architectures": [f"{stem}EncoderModel"]}))
+    with pytest.raises(
+        FolderError, match=rf"\['{stem}EncoderModel'\] is not supported, only .* and {stem}Mod"
+    ):
+        read_folder(folder)
 
 
 MARIAN = [description for description in ALL if description["expect"]["family"] == "marian"]

@@ -16,6 +16,7 @@ from clearhead.model.config import (
     Config,
     Head,
     Learned,
+    Norm,
     Pooling,
     Relative,
     Rotary,
@@ -208,6 +209,28 @@ def test_dropout_drops_its_share_and_keeps_the_mean():
 def test_sizes_from_facts_are_those_of_the_model(config, head):
     model = new_transformer(config, head, seed=0)
     assert sizes(config, head).parameters == sum(parameter.numel() for parameter in model.parameters())
+
+
+TRANSLATES = replace(CONFIG, decoder_layers=3, language_head=True)
+BOTH = {
+    "plain": TRANSLATES,
+    "untied": replace(TRANSLATES, tied=False, language_bias=True, norm_first=True),
+    "two-vocabularies": replace(TRANSLATES, target_vocab=31, language_bias=True, kv_heads=1),
+    "learned": replace(TRANSLATES, positions=Learned(64, offset=2), embedding_norm=True, tied=False),
+    "relative": replace(
+        TRANSLATES, positions=Relative(8, 20), norm=Norm.RMS, norm_first=True, bias=False, head_width=5,
+        gated=True, tied=False, target_vocab=70,
+    ),
+    "bare": replace(TRANSLATES, norm_first=True, first_norm=False, qk_norm=True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_sizes_of_an_encoder_decoder_are_those_of_the_model(name):
+    model, found = new_transformer(BOTH[name], None, seed=0), sizes(BOTH[name])
+    assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
+    tables = [part.weight for part in model.modules() if isinstance(part, torch.nn.Embedding)]
+    assert found.embedding == sum(table.numel() for table in tables)
 
 
 def test_heads_that_do_not_divide_the_width_are_refused_by_name():

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from clearhead.infer.model import Model
 from clearhead.text.tokenizer import Encoding
@@ -15,6 +16,30 @@ TEXTS = (
     "please print [SEP] or </s> or [MASK] as is",
     "It keeps going, and going, and going, " * 12,
 )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a model is given: a text and, where it answers texts, the ids of an answer."""
+
+    text: Encoding
+    answer: tuple[int, ...] = ()
+
+
+def random_samples(model: Model, count: int, *, seed: int = 0) -> list[Sample]:
+    """Texts of random ids and, to each, of an encoder–decoder, an answer of random ids: long ones to short
+    texts and short ones to long texts."""
+    encodings = random_encodings(model, count, seed=seed)
+    if not model.config.translates:
+        return [Sample(encoding) for encoding in encodings]
+    chance = random.Random(f"answers {seed}")
+    most = min(model.config.limit or 512, 512)
+    lengths = [min(len(encoding.ids), most) for encoding in chance.sample(encodings, count)]
+    vocab, control = model.config.decoder.vocab, model.loaded.writer.control_ids
+    ids = [number for number in range(vocab) if number not in control]
+    begins = [] if model.loaded.begin.start is None else [model.loaded.begin.start]
+    drawn = ([*begins, *chance.choices(ids, k=length)][:length] for length in lengths)
+    return [Sample(text, tuple(answer)) for text, answer in zip(encodings, drawn, strict=True)]
 
 
 def random_encodings(model: Model, count: int, *, seed: int = 0) -> list[Encoding]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from clearhead.check.finding import RIGHT, SAME, Finding, judged
 from clearhead.check.samples import random_encodings
 from clearhead.engine.modes import own_modes
+from clearhead.infer.beams import beam_search
 from clearhead.infer.generate import Token, tokens
 from clearhead.infer.model import Model
 from clearhead.model.cache import Cache
@@ -19,7 +20,7 @@ from clearhead.settings import Generating
 
 NEAR = 1e-5  # float32, relative to the largest number of a text, or 1
 SPLITS: tuple[tuple[int, ...], ...] = ((1, 2), (5, 3, 2), (2, 1, 1, 7), (1,) * 12, (40, 1, 20))
-ANSWERS, NEW = 9, 12
+ANSWERS, NEW, BEAMS = 9, 12, 2
 
 
 def speaking(model: Model) -> Iterator[Finding]:
@@ -90,7 +91,7 @@ def cached(model: Model) -> Iterator[Finding]:
 
 
 def generated(model: Model) -> Iterator[Finding]:
-    """Answers in company = alone: greedy ones, sampled ones, and to the bit with `exact`."""
+    """Answers in company = alone, to the bit: greedy ones, sampled ones, and those of beam search."""
     most = max(1, min(100, (model.limit or 100 + NEW) - NEW))  # the answer stands behind it
     prompts = [list(encoding.ids)[:most] for encoding in random_encodings(model, ANSWERS, seed=6)]
     greedy = Generating(max_new_tokens=NEW)
@@ -115,6 +116,19 @@ def generated(model: Model) -> Iterator[Finding]:
             figure=f"{same} of {ANSWERS} answers the same",
             hint="an answer depends on the others: on their number, their order or their random numbers",
         )
+    beams = replace(greedy, beams=BEAMS, samples=BEAMS)
+    found = list(beam_search(model, prompts[::-1], settings=beams))[::-1]
+    same = sum(
+        one == next(beam_search(model, [prompt], settings=beams))
+        for one, prompt in zip(found, prompts, strict=True)
+    )
+    yield judged(
+        SAME,
+        "beam search finds the same answers, and scores them the same to the bit, in any company",
+        holds=same == ANSWERS,
+        figure=f"{same} of {ANSWERS} searches the same, {BEAMS} beams each",
+        hint="a search depends on the others: on their number, their order or whose beams are kept",
+    )
 
 
 def said(model: Model, prompts: list[list[int]], *, settings: Generating) -> list[list[Token]]:

@@ -3,27 +3,22 @@
 import copy
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 
-import numpy as np
-import torch
 from torch import Tensor
 
+from clearhead.check.answering import answering
 from clearhead.check.filling import filling
 from clearhead.check.finding import KEPT, RIGHT, SAME, TEXT, Finding, Verdict, judged
-from clearhead.check.samples import TEXTS, companies, random_encodings
+from clearhead.check.outputs import answers, stated
+from clearhead.check.places import folder_of, same_bits
+from clearhead.check.samples import TEXTS, companies, random_samples
 from clearhead.check.speaking import speaking
 from clearhead.check.words import answered, cut, follows, said, stated_labels
-from clearhead.checkpoint.tensors import INDEX, WEIGHTS
-from clearhead.engine.modes import own_modes
-from clearhead.infer.batches import packed
 from clearhead.infer.model import Model, asked, load
-from clearhead.model.kernels import Context, explicit
-from clearhead.model.transformer import Transformer
+from clearhead.model.kernels import explicit
 from clearhead.reference import folder as reference
-from clearhead.reference.whole import WholeModel
-from clearhead.text.tokenizer import Encoding
+from clearhead.text.tokenizer import Tokenizer
 
 NEAR = 2e-5  # float32, of a probability
 TOLERANCE = 1e-10  # float64; relative to the largest number of a text, or 1
@@ -41,36 +36,14 @@ def battery(model: Model) -> Iterator[Finding]:
         yield from law(model)
 
 
-@own_modes()
-def answers(
-    network: Transformer, encodings: list[Encoding], *, context: Context | None = None
-) -> list[Tensor]:
-    """For each text, in order, all the model says: the vector of each token and, with a head, its row; with a
-    language head, the logits of what comes next; with one for masked tokens, those of the middle token."""
-    batch = packed(encodings)
-    context = context or Context.of(batch.layout)
-    stream = network(batch, context)
-    found = [stream[rows].flatten() for rows in batch.layout.slices]
-    if network.head:
-        found = [torch.cat(pair) for pair in zip(found, network.head(stream, context), strict=True)]
-    slices = batch.layout.slices
-    if network.config.language_head or network.fill:
-        ends = [rows.stop - 1 for rows in slices]
-        places = [(rows.start + rows.stop) // 2 for rows in slices] if network.fill else ends
-        rows = torch.nn.functional.pad(stream[torch.tensor(places)], (0, 0, 0, -len(places) % 8))
-        logits = network.fill_logits(rows) if network.fill else network.next_logits(rows)
-        found = [torch.cat(pair) for pair in zip(found, logits, strict=False)]
-    return found
-
-
 def company(model: Model) -> Iterator[Finding]:
     """Alone = in any company, order and number, by raw bytes."""
     network = model.loaded.network
-    encodings = random_encodings(model, 97)
-    alone = [answers(network, [encoding])[0] for encoding in encodings]
+    samples = random_samples(model, 97)
+    alone = [answers(network, [sample])[0] for sample in samples]
     compared, changed, lost = 0, set(), 0
-    for members in companies(len(encodings)):
-        together = answers(network, [encodings[member] for member in members])
+    for members in companies(len(samples)):
+        together = answers(network, [samples[member] for member in members])
         lost += len(members) - len(together)
         for member, vector in zip(members, together, strict=False):
             compared += 1
@@ -80,7 +53,7 @@ def company(model: Model) -> Iterator[Finding]:
         SAME,
         "a neighbour changes no bit (float32, CPU)",
         holds=not changed and not lost,
-        figure=f"{len(changed)} of {len(encodings)} texts changed in {compared} comparisons",
+        figure=f"{len(changed)} of {len(samples)} texts changed in {compared} comparisons",
         hint="a sum here depends on the number of rows or threads, most likely the matrix products: "
         "set MKL_CBWR=AUTO,STRICT before Python starts (import clearhead before torch computes does it too)",
     )
@@ -97,12 +70,10 @@ def company(model: Model) -> Iterator[Finding]:
 
 def equations(model: Model) -> Iterator[Finding]:
     """Packed = explicit kernel = the whole model in NumPy, which reads the folder by itself, in float64."""
-    encodings = random_encodings(model, 13, seed=1)
+    samples = random_samples(model, 13, seed=1)
     network = copy.deepcopy(model.loaded.network).double()
-    fast = answers(network, encodings)
-    context = Context.of(packed(encodings).layout, attend=explicit)
-    slow = answers(network, encodings, context=context)
-    gap = largest_gap(fast, slow)
+    fast = answers(network, samples)
+    gap = largest_gap(fast, answers(network, samples, attend=explicit))
     yield judged(
         RIGHT,
         "the packed kernel equals the textbook's attention (float64)",
@@ -113,25 +84,12 @@ def equations(model: Model) -> Iterator[Finding]:
     if model.loaded.adapters:  # a saved folder holds them as a part of the weights, which rounds
         model = model.merged()
         network = copy.deepcopy(model.loaded.network).double()
-        fast = answers(network, encodings)
+        fast = answers(network, samples)
     with folder_of(model) as folder:
         whole = reference.read(folder)
-        assert isinstance(whole, WholeModel)
         # Short ones, a middling one and the longest.
-        places = [*range(4), len(encodings) // 2, len(encodings) - 1]
-        shown = [encodings[place] for place in places]
-        plain = []
-        for encoding in shown:
-            parts = [whole.hidden(encoding.ids, encoding.segments).ravel()]
-            if network.head:
-                ask = whole.logits if network.head.output else whole.pooled
-                parts.append(np.ravel(ask(encoding.ids, encoding.segments)))
-            if network.config.language_head:
-                parts.append(whole.next_logits(encoding.ids))
-            if network.fill:
-                logits = whole.fill_logits(encoding.ids, encoding.segments)
-                parts.append(logits[len(logits) // 2])
-            plain.append(torch.from_numpy(np.concatenate(parts)))
+        places = [*range(4), len(samples) // 2, len(samples) - 1]
+        plain = [stated(whole, samples[place], network=network) for place in places]
     gap = largest_gap([fast[place] for place in places], plain)
     yield judged(
         RIGHT,
@@ -187,36 +145,51 @@ def keeping(model: Model) -> Iterator[Finding]:
         again = load(folder, fingerprint=False)  # this law finds what differs, and says it as a finding
     before, after = (copy.loaded.network.state_dict() for copy in (model, again))
     changed = [name for name in before if name not in after or not same_bits(before[name], after[name])]
-    encodings = random_encodings(model, 8, seed=2)
-    pairs = zip(
-        answers(model.loaded.network, encodings), answers(again.loaded.network, encodings), strict=True
-    )
+    samples = random_samples(model, 8, seed=2)
+    pairs = zip(answers(model.loaded.network, samples), answers(again.loaded.network, samples), strict=True)
     moved = sum(not same_bits(first, second) for first, second in pairs)
-    labels = model.loaded.labels == again.loaded.labels
+    labels, ends = (
+        all(getattr(model.loaded, name) == getattr(again.loaded, name) for name in names)
+        for names in (("labels", "problem"), ("begin", "ends"))
+    )
     yield judged(
         KEPT,
         "saved and loaded, the model is the same to the bit",
-        holds=not changed and not moved and labels,
+        holds=not changed and not moved and labels and ends,
         figure=f"{len(before) - len(changed)} of {len(before)} tensors, {8 - moved} of 8 answers the same, "
-        f"labels {'kept' if labels else 'changed'}",
+        f"labels {'kept' if labels else 'changed'}{'' if ends else ', where answers begin and end changed'}",
         hint=f"changed: {', '.join(changed[:3])}" if changed else "the answers changed",
     )
-    different = sum(
-        one.ids != two.ids or one.segments != two.segments
-        for one, two in zip(model.encode(TEXTS), again.encode(TEXTS), strict=True)
+    ours, theirs = (
+        [text for tokenizer in tokenizers(one) for text in tokenizer.encode(TEXTS, limit=one.limit)]
+        for one in (model, again)
+    )
+    different = abs(len(ours) - len(theirs)) + sum(
+        one.ids != two.ids or one.segments != two.segments for one, two in zip(ours, theirs, strict=False)
     )
     yield judged(
         KEPT,
         "saved and loaded, the tokenizer gives the same ids",
         holds=not different,
-        figure=f"{len(TEXTS) - different} of {len(TEXTS)} texts the same",
+        figure=f"{len(ours) - different} of {len(ours)} texts the same",
         hint="a setting of the tokenizer is lost in its files",
     )
 
 
+def tokenizers(model: Model) -> list[Tokenizer]:
+    """The model's tokenizer, and that of its answers where it is another."""
+    return [model.tokenizer, *([model.loaded.target] if model.loaded.target else [])]
+
+
 def texts(model: Model) -> Iterator[Finding]:
-    """Offsets, control tokens, decoding."""
-    tokenizer = model.tokenizer
+    """Offsets, control tokens, decoding; of answers, too, where another tokenizer writes them."""
+    for tokenizer, whose in zip(tokenizers(model), ("", ", of answers"), strict=False):
+        for finding in cut_and_joined(tokenizer):
+            yield replace(finding, law=finding.law + whose)
+
+
+def cut_and_joined(tokenizer: Tokenizer) -> Iterator[Finding]:
+    """What a tokenizer makes of texts, and of their ids."""
     encodings = tokenizer.encode(TEXTS)
     outside, literal = 0, 0
     for text, encoding in zip(TEXTS, encodings, strict=True):
@@ -265,16 +238,11 @@ LAWS: tuple[Callable[[Model], Iterator[Finding]], ...] = (
     equations,
     served,
     speaking,
+    answering,
     filled,
     keeping,
     texts,
 )
-
-
-def same_bits(one: Tensor, two: Tensor) -> bool:
-    """Whether two tensors hold the same raw bytes (a NaN equals itself, 0 is not −0)."""
-    alike = one.shape == two.shape and one.dtype == two.dtype
-    return alike and one.numpy().tobytes() == two.numpy().tobytes()
 
 
 def largest_gap(ones: list[Tensor], twos: list[Tensor]) -> float:
@@ -286,15 +254,3 @@ def largest_gap(ones: list[Tensor], twos: list[Tensor]) -> float:
         here = float((one - two).abs().max() / two.abs().max().clamp(min=1))
         gap = max(gap, here if here == here else float("inf"))
     return gap
-
-
-@contextmanager
-def folder_of(model: Model) -> Iterator[Path]:
-    """The folder a model was read from; a temporary one where there is none, or several files or adapters."""
-    folder = model.loaded.folder
-    if folder and not model.loaded.adapters and any((folder / name).is_file() for name in (WEIGHTS, INDEX)):
-        yield folder
-        return
-    with tempfile.TemporaryDirectory() as place:
-        model.save(place)
-        yield Path(place)

@@ -11,6 +11,7 @@ from clearhead.model.config import Config
 from clearhead.text.tokenizer import Tokenizer
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
+ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token")
 END, START, FIRST = "eos_token_id", "decoder_start_token_id", "forced_bos_token_id"
 
 
@@ -75,13 +76,24 @@ def answers_of(
     ends = end_ids(folder, values, tokenizer=tokenizer)
     begin = beginning(folder, values) if config.translates else Begin()
     vocab = config.decoder.vocab if config.translates else config.vocab
-    if tokenizer.vocab_size > vocab:
-        raise FolderError(
-            f"{folder}: the tokenizer of answers has {tokenizer.vocab_size} tokens, the model only {vocab}; "
-            "the files belong to different models"
-        )
+    refuse_rowless(folder, tokenizer, vocab=vocab, spare=config.translates)
     named = [(END, id) for id in ends] + [("bad_words_ids", id) for id in begin.never]
     for name, id in [*named, (START, begin.start), (FIRST, begin.first)]:
         if id is not None and id >= vocab:
             raise FolderError(f"{folder}: {name} {id} is beyond the model's {vocab} tokens")
     return ends, begin
+
+
+def refuse_rowless(folder: Path, tokenizer: Tokenizer, *, vocab: int, spare: bool) -> None:
+    """Refuse a tokenizer with tokens that the model's table has no row for.
+
+    Not where there are `spare` control tokens and these are such: no text gets one, and the tokenizer puts
+    them nowhere and calls them no beginning, end or padding (the `<mask>` of a published BART).
+    """
+    rowless = set(range(vocab, tokenizer.vocab_size))
+    used = tokenizer.framing_ids | {tokenizer.roles[role] for role in ROLES if role in tokenizer.roles}
+    if rowless and not (spare and rowless <= tokenizer.control_ids - used):
+        raise FolderError(
+            f"{folder}: the tokenizer has {tokenizer.vocab_size} tokens, the model only {vocab}; the files "
+            "belong to different models"
+        )

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from clearhead.checkpoint import fingerprint
-from clearhead.checkpoint.answering import CONFIG, GENERATION, Begin, answers_of
+from clearhead.checkpoint.answering import CONFIG, GENERATION, ROLES, Begin, answers_of, refuse_rowless
 from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.family import Family
 from clearhead.checkpoint.files import (
@@ -40,7 +40,6 @@ from clearhead.text.parts import OLDER
 from clearhead.text.tokenizer import Tokenizer
 
 Words = TypeVar("Words", Tokenizer, Tokenizer | None)
-ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token")
 ADAPTER = "adapter_config.json"
 OPENING = Opening()
 TRIES = 20  # of reading a folder which others write to
@@ -142,11 +141,7 @@ def _read(folder: Path, opening: Opening) -> Loaded:
     ours = family.to_ours(stored.tensors, network.state_dict(), config=config, source=str(stored.source))
     network.load_state_dict(_own(ours, family, stored=stored), assign=True)
     tokenizer = _tokenizer(folder)
-    if tokenizer.vocab_size > config.vocab:
-        raise FolderError(
-            f"{folder}: the tokenizer has {tokenizer.vocab_size} tokens, the model only {config.vocab}; "
-            "the files belong to different models"
-        )
+    refuse_rowless(folder, tokenizer, vocab=config.vocab, spare=config.translates)
     refuse_pad(config, tokenizer, source=fields.source)
     probe = tokenizer.encode(["a"])[0]
     if max(probe.ids, default=0) >= config.vocab or max(probe.segments, default=0) >= max(1, config.segments):

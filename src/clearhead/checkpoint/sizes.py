@@ -8,7 +8,7 @@ from clearhead.model.config import Config, Head, Learned, Norm, Relative
 @dataclass(frozen=True)
 class Sizes:
     """What the facts cost. `operations` are multiply-adds for one token of a text of `context` tokens,
-    forward."""
+    forward; of an encoder–decoder for one that is read and one that is answered, to `context` tokens each."""
 
     parameters: int
     embedding: int  # parameters of the tables alone
@@ -33,24 +33,26 @@ def sizes(config: Config, head: Head | None = None, *, context: int = 512) -> Si
     norm = width * (2 if config.norm is Norm.LAYER and config.norm_bias else 1)
     projected = sum(config.projected)
     attention = width * (projected + inner) + qkv_bias * projected + output_bias * width
+    recall = attention + norm
     attention += 2 * config.each_head * config.qk_norm
     matrices = 3 if config.gated else 2
     feed_forward = matrices * width * config.hidden + config.bias * ((matrices - 1) * config.hidden + width)
     block = attention + feed_forward + 2 * norm
-    decoder_block = block + attention + norm
+    decoder_block = block + recall
 
     narrow = config.embedding_width or width
-    tables = config.vocab * narrow + config.segments * narrow
-    stacks = 2 if config.decoder_layers else 1
+    stacks, said = 2 if config.translates else 1, config.decoder.vocab if config.translates else config.vocab
+    tables = (config.vocab + config.segments + (config.target_vocab or 0) * (stacks - 1)) * narrow
     match config.positions:
         case Learned(count=count, offset=offset):
-            tables += (count + offset) * narrow
+            tables += stacks * (count + offset) * narrow
         case Relative(buckets=buckets):
             tables += stacks * buckets * config.heads
 
     total = tables + config.layers * block + config.decoder_layers * decoder_block
-    total += norm * ((stacks if config.norm_first else 0) - (not config.first_norm))
-    total += norm * narrow // width * config.embedding_norm
+    # Each stack has a norm more at its end, and may have one less at its beginning.
+    total += stacks * norm * (config.norm_first and config.first_norm)
+    total += stacks * norm * narrow // width * config.embedding_norm
     if config.embedding_width:
         total += (narrow + 1) * width
     operations = config.layers * block
@@ -60,8 +62,9 @@ def sizes(config: Config, head: Head | None = None, *, context: int = 512) -> Si
         operations += 2 * inner * seen
     operations += config.decoder_layers * (decoder_block + 4 * context * inner)
     if config.language_head:
-        operations += config.vocab * width
-        total += 0 if config.tied else config.vocab * width
+        operations += said * width
+        total += 0 if config.tied else said * width
+    total += said * config.language_bias
     if fill := config.fill:
         dense, matrix = width * narrow + fill.bias * narrow, config.vocab * narrow
         operations += dense + matrix

@@ -243,12 +243,13 @@ def spelled_gated(config: Config) -> str:
     return "gated-gelu" if spelled == "gelu_new" else f"gated-{spelled}"
 
 
-def translates(fields: Fields, stated: str) -> None:
-    """Refuse any head of an encoder–decoder but the one that says what comes next, by name."""
+def translates(fields: Fields, stated: str, *, body: str) -> None:
+    """Refuse any head of an encoder–decoder but the one that says what comes next, by name. A body has it,
+    too, where it is tied: bart-base is published so."""
     fields.require(is_encoder_decoder=True, is_decoder=False)
     named = fields("architectures", None) or [stated]
-    if named != [stated]:
-        raise FolderError(f"{fields.source}: the head of {named} is not supported, only {stated}")
+    if named not in ([stated], [body]):
+        raise FolderError(f"{fields.source}: the head of {named} is not supported, only {stated} and {body}")
 
 
 def alike(fields: Fields, value: int, *names: str) -> None:

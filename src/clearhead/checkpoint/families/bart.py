@@ -66,7 +66,7 @@ def config(fields: Fields, *, marian: bool) -> Config:
     """Facts from the fields of either."""
     fields.skip("num_hidden_layers")
     fields.aliases(d_model="hidden_size")
-    translates(fields, MARIAN if marian else BART)
+    translates(fields, MARIAN if marian else BART, body="MarianModel" if marian else "BartModel")
     plain = read_plain(fields, PLAIN)
     alike(fields, plain["heads"], "encoder_attention_heads", "decoder_attention_heads", "num_attention_heads")
     alike(fields, plain["hidden"], "encoder_ffn_dim", "decoder_ffn_dim")

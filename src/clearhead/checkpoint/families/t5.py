@@ -72,7 +72,7 @@ def config(fields: Fields) -> Config:
     """Facts from T5's fields."""
     fields.skip("initializer_factor", "n_positions")
     fields.aliases(d_model="hidden_size", num_heads="num_attention_heads", num_layers="num_hidden_layers")
-    translates(fields, CLASS)
+    translates(fields, CLASS, body="T5Model")
     plain = read_plain(fields, PLAIN)
     activation, gated = gated_activation(fields, "feed_forward_proj")
     tied = fields("tie_word_embeddings", True)
