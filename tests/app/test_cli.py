@@ -76,7 +76,7 @@ def test_from_reviews_to_answers(run, reviews, tmp_path, monkeypatch):
     assert {json.loads(line)["verdict"] for line in checked.out.splitlines()} <= {"pass", "not promised"}
 
     facts = json.loads(run("info", out).out)
-    assert facts["facts"]["positions"] == {"kind": "sinusoidal"} and facts["labels"] == ["bad", "good"]
+    assert facts["facts"]["positions"]["kind"] == "sinusoidal" and facts["labels"] == ["bad", "good"]
 
 
 def test_training_reads_standard_input(run, reviews, tmp_path, monkeypatch):
