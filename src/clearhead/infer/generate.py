@@ -55,7 +55,6 @@ class Lane:
     chance: random.Random
     stream: Stream
     ended: End | None = field(default=None)
-
     guessed: list[int] = field(default_factory=list)
 
     @property
@@ -96,14 +95,9 @@ def tokens(
             for text, sample in (waiting.pop() for _ in range(min(free, len(waiting))))
         ]
         with own_modes():
-            logits = []
-            if active:
-                pieces = [[lane.ids[-1], *lane.guess(network.config.limit)] for lane in active]
-                logits += step(network, cache, pieces=pieces, wanted=[len(piece) for piece in pieces])
-            if come:
-                newer = read(network, [prompts[lane.text] for lane in come])
-                logits += step(network, newer, pieces=[lane.ids for lane in come], wanted=[1] * len(come))
-                cache.take(newer)
+            pieces = [[lane.ids[-1], *lane.guess(network.config.limit)] for lane in active]
+            newer = read(network, [prompts[lane.text] for lane in come])
+            logits = joined(network, cache, pieces=pieces, newer=newer, begun=[lane.ids for lane in come])
             active += come
             found = [advance(model, lane, logits=row) for lane, row in zip(active, logits, strict=True)]
         for came in found:
@@ -120,7 +114,7 @@ def read(network: Transformer, prompts: Sequence[Sequence[int]]) -> Cache:
     """A cache of texts of which nothing is said yet; what an encoder makes of prompts is made once for each
     that differs."""
     cache = Cache(network.config, len(prompts))
-    if network.config.translates:
+    if network.config.translates and prompts:
         each = list(dict.fromkeys(map(tuple, prompts)))
         known = dict(zip(each, network.remember(pack(each)), strict=True))
         cache.answered = [known[tuple(prompt)] for prompt in prompts]
@@ -240,6 +234,20 @@ def step(network: Transformer, cache: Cache, *, pieces: list[list[int]], wanted:
         places = torch.tensor([place for stop, count in ends for place in range(stop - count, stop)])
         rows = torch.nn.functional.pad(stream[places], (0, 0, 0, -len(places) % multiple))
         return list(network.next_logits(rows)[: len(places)].float().split(wanted))
+
+
+def joined(
+    network: Transformer, cache: Cache, *, pieces: list[list[int]], newer: Cache, begun: list[list[int]]
+) -> list[Tensor]:
+    """A step of texts that go on, with logits after each token, and of those that begin, after the last."""
+    ones = [1] * len(begun)
+    if network.config.translates:  # what begins with one token has the same bits in any company
+        cache.take(newer)
+        return step(network, cache, pieces=[*pieces, *begun], wanted=[*map(len, pieces), *ones])
+    logits = step(network, cache, pieces=pieces, wanted=[*map(len, pieces)]) if pieces else []
+    logits += step(network, newer, pieces=begun, wanted=ones) if begun else []
+    cache.take(newer)
+    return logits
 
 
 def advance(model: Model, lane: Lane, *, logits: Tensor) -> list[Token]:
