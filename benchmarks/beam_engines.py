@@ -59,7 +59,7 @@ def clearhead(folder: Path, *, cores: int) -> Engine:
 
     def answer(sources: Sequence[list[int]], most: Sequence[int]) -> Answers:
         ways = [
-            Generating(beams=BEAMS, max_new_tokens=new, min_new_tokens=new, batch_texts=32) for new in most
+            Generating(beams=BEAMS, max_new_tokens=new, min_new_tokens=new, batch_texts=64) for new in most
         ]
         return [list(found[0].ids) for found in beam_search(model, sources, settings=ways)]
 

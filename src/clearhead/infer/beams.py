@@ -12,17 +12,9 @@ from torch import Tensor
 from clearhead.engine.modes import own_modes
 from clearhead.errors import SettingError
 from clearhead.infer.choosing import framed, ruled, settings_of
-from clearhead.infer.generate import (
-    beginning,
-    check_prompts,
-    most_of,
-    read,
-    refuse_foreign,
-    refuse_unusable,
-    speaker,
-    step,
-)
+from clearhead.infer.generate import beginning, check_prompts, most_of, refuse_foreign, refuse_unusable
 from clearhead.infer.model import Model
+from clearhead.infer.steps import joined, read, speaker
 from clearhead.model.cache import Cache
 from clearhead.settings import Generating
 
@@ -58,18 +50,16 @@ def beam_search(
     waiting, active = list(range(len(prompts)))[::-1], list[Search]()
     cache, found, told = Cache(network.config), dict[int, list[Beam]](), 0
     while waiting or active:
-        some = [waiting.pop() for _ in range(min(each[0].batch_texts - len(active), len(waiting)))]
+        free = each[0].batch_texts - len(active)
+        if active and free < each[0].batch_texts / 4:
+            free = 0  # reading a few texts costs nearly as much as reading many
+        some = [waiting.pop() for _ in range(min(free, len(waiting)))]
         come = [Search(model, prompts[index], number=index, settings=each[index]) for index in some]
         with own_modes():
-            logits = []
-            if active:
-                pieces = [[ids[-1]] for search in active for ids, _, _ in search.running]
-                logits += step(network, cache, pieces=pieces, wanted=[1] * len(pieces))
-            if come:
-                newer = read(network, [prompts[search.number] for search in come])
-                pieces = [search.before for search in come]
-                logits += step(network, newer, pieces=pieces, wanted=[1] * len(come))
-                cache.take(newer)
+            pieces = [[ids[-1]] for search in active for ids, _, _ in search.running]
+            newer = read(network, [prompts[search.number] for search in come])
+            begun = [search.before for search in come]
+            logits = joined(network, cache, pieces=pieces, newer=newer, begun=begun)
             active += come
             kept, rows = list[int](), 0
             for search in active:
