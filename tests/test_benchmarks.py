@@ -10,17 +10,24 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 import encoder
 import engines
 import figure
 import measuring
 import neighbours
+import pairs as texts
+import plain_translator
 import rotten_tomatoes
 import shapes
 import train_classify
 import train_fill
+import translate
+from clearhead.checkpoint.fresh import new_transformer
 from clearhead.learn.schedule import Schedule
+from clearhead.model.config import Config, Sinusoidal
+from clearhead.model.layout import pack
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if "__main__" in path.read_text())
@@ -165,3 +172,39 @@ def test_accuracies_are_told_with_their_difference():
     found = {"clearhead": [{"accuracy": 0.85}, {"accuracy": 0.86}]}
     found["plain loop"] = [{"accuracy": 0.84}, {"accuracy": 0.865}]
     assert "+1.00 | -0.50 | +0.25" in rotten_tomatoes.table(found, [0, 1])
+
+
+def test_pairs_are_batched_by_tokens_each_once():
+    chance = np.random.default_rng(0)
+    pairs = [([5] * int(chance.integers(1, 20)), [6] * int(chance.integers(1, 20))) for _ in range(100)]
+    for batches in (texts.by_tokens(pairs, budget=200), texts.shuffled(pairs, size=16)):
+        assert sorted(index for batch in batches for index in batch) == list(range(100))
+    assert all(texts.rectangle(batch, pairs) <= 200 for batch in texts.by_tokens(pairs, budget=200))
+
+
+def test_the_translation_benchmark_smooths_labels_as_torch_does():
+    facts = {"layers": 1, "decoder_layers": 1, "language_head": True}
+    config = Config(vocab=50, width=16, heads=2, hidden=32, positions=Sinusoidal(), **facts)
+    network = new_transformer(config, None, seed=0)
+    pairs = [([7, 8, 1], [9, 1]), ([5, 1], [30, 4, 20, 1]), ([6, 6, 6, 1], [3, 1])]
+    given = float(translate.Objective(pairs, start=49).loss(network, [0, 1, 2], drop=None))
+    right = 0.0
+    for read, said in pairs:
+        rows = network.answering(pack([read]), pack([[49, *said[:-1]]]))[: len(said)]
+        kind = {"reduction": "sum", "label_smoothing": translate.SMOOTHING}
+        right += float(cross_entropy(network.next_logits(rows), torch.tensor(said), **kind))
+    assert given == pytest.approx(right, rel=1e-5)
+
+
+def test_a_plain_translator_finds_the_likeliest_answer():
+    torch.manual_seed(3)
+    model = plain_translator.Translator(plain_translator.Size(1, 16, 2, 32, 6, dropout=0.0))
+    source = [[2, 3, 1], [4, 1]]
+    found = plain_translator.answers(model, source, beams=30, most=3)
+    for read, ids in zip(source, found, strict=True):
+        scores = {}
+        for said in [[], *[[a] for a in (0, 2, 3, 4)], *[[a, b] for a in (0, 2, 3, 4) for b in (0, 2, 3, 4)]]:
+            logits = model(torch.tensor([read]), torch.tensor([[5, *said]]))[0].log_softmax(-1)
+            total = sum(float(logits[place, id].detach()) for place, id in enumerate([*said, 1]))
+            scores[tuple(said)] = total / (len(said) + 1)
+        assert tuple(ids) == max(scores, key=scores.__getitem__)

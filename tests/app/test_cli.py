@@ -76,7 +76,7 @@ def test_from_reviews_to_answers(run, reviews, tmp_path, monkeypatch):
     assert {json.loads(line)["verdict"] for line in checked.out.splitlines()} <= {"pass", "not promised"}
 
     facts = json.loads(run("info", out).out)
-    assert facts["facts"]["positions"] == {"kind": "sinusoidal"} and facts["labels"] == ["bad", "good"]
+    assert facts["facts"]["positions"]["kind"] == "sinusoidal" and facts["labels"] == ["bad", "good"]
 
 
 def test_training_reads_standard_input(run, reviews, tmp_path, monkeypatch):
@@ -259,7 +259,7 @@ def test_texts_to_choose_by_may_come_from_standard_input(run, tmp_path, monkeypa
 
 def test_get_without_a_name_lists_the_names(run):
     assert {json.loads(line)["name"] for line in run("get").out.splitlines()} == {
-        "minilm", "smollm2", "movie-reviews",
+        "minilm", "smollm2", "titler", "movie-reviews",
     }  # fmt: skip
 
 

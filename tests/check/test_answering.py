@@ -181,13 +181,13 @@ def test_a_table_of_the_other_side_is_seen(bart):
 
 
 def test_a_beam_that_depends_on_its_company_is_seen(model, monkeypatch):
-    plain = beams.step
+    plain = beams.joined
 
-    def crowded(network, cache, *, pieces, wanted):
-        found = plain(network, cache, pieces=pieces, wanted=wanted)
-        return [logits * (1 + 1e-6 * (len(pieces) > 2)) for logits in found]
+    def crowded(*given, **more):
+        found = plain(*given, **more)
+        return [logits * (1 + 1e-6 * (len(found) > 2)) for logits in found]
 
-    monkeypatch.setattr(beams, "step", crowded)
+    monkeypatch.setattr(beams, "joined", crowded)
     assert failed(model, generated) == {BEAMS}
 
 

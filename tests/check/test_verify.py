@@ -10,11 +10,13 @@ import torch
 import clearhead as ch
 from clearhead.check import verify as laws
 from clearhead.check.finding import Verdict
+from clearhead.checkpoint import translate
 from clearhead.checkpoint.families import FAMILIES
 from clearhead.infer.model import Model
-from clearhead.model.config import Activation
+from clearhead.model.config import Activation, Pooling
 from clearhead.model.kernels import grouped
 from clearhead.model.layout import Layout
+from clearhead.reference.families import native, published
 from clearhead.text.tokenizer import Tokenizer
 from families import NAMES, tiny_folder
 
@@ -266,3 +268,9 @@ def test_a_kernel_that_is_wrong_for_long_texts_only_is_seen(model, monkeypatch):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_published_family_keeps_its_promises(tmp_path, name, labels):
     assert not failed(ch.load(tiny_folder(tmp_path, name, labels)))
+
+
+def test_the_twin_knows_every_word_for_an_activation_that_a_folder_may_say():
+    assert published.ACTIVATIONS.keys() == translate.ACTIVATIONS.keys()
+    assert native.ACTIVATIONS.keys() == set(Activation)
+    assert native.POOLINGS.keys() == set(Pooling)

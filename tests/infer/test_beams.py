@@ -88,6 +88,17 @@ def test_more_beams_than_tokens_are_refused(model):
         found(model, [3], beams=100)
 
 
+def test_each_prompt_may_have_settings_of_its_own(model):
+    prompts = [[5, 9, 2], [3], [7, 8]]
+    ways = [
+        Generating(beams=beams, max_new_tokens=new, batch_texts=2) for beams, new in [(2, 5), (4, 3), (1, 6)]
+    ]
+    apart = [next(beam_search(model, [one], settings=way)) for one, way in zip(prompts, ways, strict=True)]
+    assert list(beam_search(model, prompts, settings=ways)) == apart
+    with pytest.raises(SettingError, match="2 settings were given for 3 prompts; give one for each"):
+        next(beam_search(model, prompts, settings=ways[:2]))
+
+
 @pytest.mark.parametrize(
     ("settings", "named"),
     [

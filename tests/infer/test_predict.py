@@ -1,10 +1,14 @@
 """N texts in, N results out, in order; what does not fit is told."""
 
+import json
+
 import pytest
 import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import clearhead as ch
 from clearhead.errors import DataError, SettingError
+from families import tiny_folder
 
 
 def test_one_word_texts_are_texts(bert_folder):
@@ -79,3 +83,23 @@ def test_vectors_do_not_depend_on_neighbours(body_folder):
         for text, vector in zip(texts, together, strict=True):
             assert torch.equal(model.embed([text], pooling=pooling)[0], vector)
     assert model.embed([]).shape == (0, 24)
+
+
+@pytest.mark.parametrize("inputs", [["input_ids", "attention_mask"], ["input_ids", "token_type_ids"], None])
+@pytest.mark.parametrize("name", ["bert", "electra"])
+def test_pairs_are_answered_as_the_published_code_answers_them_with_and_without_segments(
+    tmp_path, name, inputs
+):
+    folder = tiny_folder(tmp_path, name, ("bad", "good"), wide=True)
+    said = json.loads((folder / "tokenizer_config.json").read_text())
+    said |= {"model_input_names": inputs} if inputs else {}
+    (folder / "tokenizer_config.json").write_text(json.dumps(said))
+    pair = ("good soup", "a bad film")
+    published = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.no_grad():
+        expected = published(**AutoTokenizer.from_pretrained(folder)(*pair, return_tensors="pt")).logits
+    for place in (folder, tmp_path / "again"):
+        model = ch.load(place)
+        torch.testing.assert_close(model.logits(model.encode([pair])), expected, atol=5e-5, rtol=0)
+        if place == folder:
+            model.save(tmp_path / "again")

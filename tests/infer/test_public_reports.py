@@ -79,7 +79,7 @@ def test_a13_the_score_of_a_beam_does_not_know_the_prompts_length(tmp_path, monk
             row[list(FOLLOWS.get(piece[-1], (5, 6)))] = 0.0
         return list(rows[:, None])
 
-    monkeypatch.setattr("clearhead.infer.beams.step", halves)
+    monkeypatch.setattr("clearhead.infer.steps.step", halves)
     (found,) = beam_search(model, [[7] * prompt], settings=asked)
     assert {len(beam.ids) for beam in found if beam.ended} >= {2, 5}
     for beam in found:

@@ -66,7 +66,7 @@ def assert_close(found, expected):
 
 
 @pytest.mark.parametrize("wide", [False, True])
-@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu"])
+@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "swish"])
 def test_a_bert_folder_gives_the_numbers_of_the_published_implementation(tmp_path, activation, wide):
     model = save_bert(tmp_path, wide=wide, hidden_act=activation)
     hidden, pooled, logits = published(model)
@@ -227,7 +227,7 @@ def test_a_tensor_of_another_shape_is_refused(tmp_path):
             r"model_type='opt'; this can be bart, bert, camembert, clearhead, distilbert",
         ),
         ({"model_type": ...}, r"model_type=None; this can be bart, bert, camembert, clearhead, distilbert"),
-        ({"hidden_act": "silu"}, r"hidden_act='silu'; this can be gelu, gelu_new, gelu_pytorch_tanh, relu"),
+        ({"hidden_act": "mish"}, r"hidden_act='mish'; this can be gelu, gelu_new, gelu_pytorch_tanh, relu"),
         ({"position_embedding_type": "relative_key"}, "relative_key.*only 'absolute'"),
         ({"is_decoder": True}, "is_decoder"),
         ({"num_attention_heads": 5}, "width 12 and 5 heads; heads must divide the width"),

@@ -202,6 +202,7 @@ def test_without_a_window_every_block_sees_everything_with_the_one_base(tmp_path
         ({"heads": 4}, {}, "heads of width 3 cannot be turned in pairs"),
         ({"positions": {"kind": "rotary", "count": 32}}, {}, "lacks the field 'base'"),
         ({}, {"bias": True}, r"lacks head\.dense\.bias"),
+        ({}, {"dense": False}, "head.dense_norm=true with dense=false"),
         ({}, {"dense_norm": False}, r"does not explain: head\.norm\.weight"),
         ({}, {"activation": "swish"}, r"head\.activation='swish'; this can be relu, gelu, gelu_tanh, tanh"),
     ],

@@ -36,8 +36,8 @@ def test_a_distilbert_folder_gives_the_numbers_of_the_published_implementation(t
 
 def test_the_activation_of_blocks_is_not_that_of_the_head(tmp_path):
     assert_agrees(save(tmp_path, activation="relu"))
-    edit_config(tmp_path, activation="silu")
-    with pytest.raises(FolderError, match="activation='silu'; this can be gelu"):
+    edit_config(tmp_path, activation="mish")
+    with pytest.raises(FolderError, match="activation='mish'; this can be gelu"):
         read(tmp_path)
 
 

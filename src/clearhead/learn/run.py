@@ -1,5 +1,6 @@
 """A run that trains a classifier."""
 
+from collections.abc import Callable
 from typing import Any
 
 from clearhead.engine.modes import own_modes
@@ -14,24 +15,21 @@ from clearhead.learn.labelled import Labelled
 from clearhead.learn.language import LanguageRun
 from clearhead.learn.start import starting_model, usual_rate
 from clearhead.learn.texts import measure_of, read_texts
+from clearhead.learn.translate import TranslateRun
 from clearhead.model.config import Problem
-from clearhead.settings import Asking, Language, Masked, Training, made
+from clearhead.settings import Asking, Language, Masked, Training, Translating, made
 from clearhead.tasks.examples import encode_rows
 from clearhead.tasks.task import Scores
 
 
 def train(task: str, **options: Any) -> Course:
     """Make a run of a task; iterate over it to train. Options as in `clearhead train TASK --help`."""
-    if task in ("classify", "text-classification"):
-        return Run(made(Training, options))
-    if task in ("language", "text-generation"):
-        return LanguageRun(made(Language, options))
-    if task in ("fill", "fill-mask"):
-        return FillRun(made(Masked, options))
-    raise SettingError(
-        f"unknown task {task!r}; known: classify (also text-classification), language (also "
-        "text-generation), fill (also fill-mask)"
-    )
+    for names, run, settings in TASKS:
+        if task in names:
+            made_run: Course = run(made(settings, options))
+            return made_run
+    known = ", ".join(f"{names[0]} (also {', '.join(names[1:])})" for names, _, _ in TASKS)
+    raise SettingError(f"unknown task {task!r}; known: {known}")
 
 
 class Run(Course):
@@ -107,3 +105,12 @@ class Run(Course):
     def card(self) -> bool:
         """Write the model card."""
         return write_run_card(self)
+
+
+# Names of tasks, ours first; what a run of it is, and what it may be asked for.
+TASKS: tuple[tuple[tuple[str, ...], Callable[[Any], Course], type], ...] = (
+    (("classify", "text-classification"), Run, Training),
+    (("language", "text-generation"), LanguageRun, Language),
+    (("fill", "fill-mask"), FillRun, Masked),
+    (("translate", "translation", "summarization", "text2text-generation"), TranslateRun, Translating),
+)

@@ -43,8 +43,7 @@ def starting_model(settings: Training, rows: Sequence[Row], *, task: Task) -> Lo
     network = loaded.network
     facts = network.head_facts or loaded.new_head
     if settings.pooling:
-        pooling = Pooling(settings.pooling)
-        facts = replace(facts, pooling=pooling, dense=facts.dense and pooling is Pooling.CLS)
+        facts = pooled(facts, Pooling(settings.pooling))
     new = replace(loaded, labels=task.labels, problem=task.problem)
     same = task.problem is loaded.problem and (
         task.labels == loaded.labels or (task.problem is Problem.REGRESSION and len(loaded.labels) == 1)
@@ -53,6 +52,14 @@ def starting_model(settings: Training, rows: Sequence[Row], *, task: Task) -> Lo
         return new
     with_head(network, replace(facts, labels=len(task.labels)), seed=settings.seed)
     return with_mean(new, rows)
+
+
+def pooled(head: Head, pooling: Pooling) -> Head:
+    """A head with this pooling. The dense layer was trained to read the first token's vector; what pools all
+    tokens does without it, and so without its norm and the dropout before it."""
+    if pooling is Pooling.CLS:
+        return replace(head, pooling=pooling)
+    return replace(head, pooling=pooling, dense=False, dense_norm=False, drop_first=False)
 
 
 def with_mean(loaded: Loaded, rows: Sequence[Row]) -> Loaded:

@@ -159,7 +159,7 @@ def starting_translator(settings: Translating, pairs: Sequence[Pair]) -> Loaded:
     else:
         texts = (text for pair in pairs for text in (pair.source, pair.target))
         tokenizer, target = train_tokenizer(texts, vocab=vocab), None
-    config = transformer(settings, tokenizer, target)
+    config = transformer(settings, tokenizer, target=target)
     refuse_huge(sizes(config))
     network = new_transformer(config, None, seed=settings.seed)
     roles = (target or tokenizer).roles
@@ -170,7 +170,7 @@ def starting_translator(settings: Translating, pairs: Sequence[Pair]) -> Loaded:
     )
 
 
-def transformer(settings: Translating, tokenizer: Tokenizer, target: Tokenizer | None) -> Config:
+def transformer(settings: Translating, tokenizer: Tokenizer, *, target: Tokenizer | None) -> Config:
     """The transformer as it was first published (Vaswani et al. 2017): the norm after, ReLU, sinusoids, token
     vectors times √width, one table for both sides and the head."""
     return Config(

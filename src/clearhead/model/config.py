@@ -294,5 +294,7 @@ class Head:
 
     def __post_init__(self) -> None:
         whole_number("labels", self.labels, least=0)
+        if self.dense_norm and not self.dense:
+            raise SettingError("dense_norm of a head is the norm of its dense layer; dense=True")
         if self.dropout is not None:
             share("dropout of the head", self.dropout)

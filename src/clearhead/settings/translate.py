@@ -12,6 +12,7 @@ from clearhead.settings.learning import Decay, Learning
 from clearhead.settings.options import at_least, check_values, flag, option, required
 
 Translators = Literal["transformer"]
+Files = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
 PAIRS = "Models that turn a text into another"  # the heading of their flags
 
 
@@ -72,7 +73,7 @@ class Translating(Opening, Translator, Parallel, Learning):
         "also .gz",
         path=True,
     )
-    validation: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = option(  # type: ignore[assignment]
+    validation: Files = option(  # type: ignore[assignment]
         None, "two files, or one, to choose the best model by; else a tenth of the data, by seed", path=True
     )
     base: Annotated[str, Parameter(name="--from")] = option(

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+NUMBERS = 2**20  # that are worked on at once
+
 
 @dataclass(frozen=True)
 class ClassScore:
@@ -76,7 +78,8 @@ def measure(logits: NDArray[np.float64], targets: NDArray[np.int64], *, labels: 
     top = logits.max(-1, keepdims=True)
     log_sums = top[:, 0] + np.log(np.exp(logits - top).sum(-1))
     losses = log_sums - logits[np.arange(total), targets]
-    areas = [area_under_curve(_margin(logits, number), targets == number) for number in range(count)]
+    odds = margins(logits)
+    areas = [area_under_curve(odds[:, number], targets == number) for number in range(count)]
     known = [area for area in areas if area is not None]
     return Metrics(
         texts=total,
@@ -86,7 +89,7 @@ def measure(logits: NDArray[np.float64], targets: NDArray[np.int64], *, labels: 
         matthews_correlation=_matthews(confusion),
         auroc=sum(known) / count if len(known) == count else None,
         classes=tuple(classes),
-        confusion=tuple(tuple(int(cell) for cell in row) for row in confusion),
+        confusion=tuple(map(tuple, confusion.tolist())),
         calibration=bins,
         calibration_error=calibration_error(bins),
     )
@@ -126,11 +129,29 @@ def _matthews(confusion: NDArray[np.int64]) -> float:
     return covariance / sqrt(spread) if spread else 0.0
 
 
-def _margin(logits: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-    """Log-odds of a label: ranks as its probability does, but does not saturate at 1."""
-    others = np.delete(logits, number, axis=1)
-    top = others.max(-1)
-    return logits[:, number] - top - np.log(np.exp(others - top[:, None]).sum(-1))
+def margins(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log-odds of each label, (texts, labels): ranked as its probability is, but not saturating at 1."""
+    found = np.empty_like(logits)
+    block = max(1, NUMBERS // logits.shape[1])
+    for start in range(0, len(logits), block):
+        found[start : start + block] = _margins(logits[start : start + block])
+    return found
+
+
+def _margins(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    top, best = logits.max(-1, keepdims=True), logits.argmax(-1)[:, None]
+    powers, others = np.exp(logits - top), np.zeros_like(logits)
+    # What stands to the left and to the right of each: the whole sum less one would round its rest away.
+    others[:, 1:] += powers[:, :-1].cumsum(-1)
+    others[:, :-1] += powers[:, :0:-1].cumsum(-1)[:, ::-1]
+    np.put_along_axis(others, best, 1.0, -1)
+    found = logits - top - np.log(others)
+    # Next to the best label the others may be too small for a power; they are held to the best of themselves.
+    rest = logits.copy()
+    np.put_along_axis(rest, best, -np.inf, -1)
+    second = rest.max(-1, keepdims=True)
+    np.put_along_axis(found, best, top - second - np.log(np.exp(rest - second).sum(-1, keepdims=True)), -1)
+    return found
 
 
 def area_under_curve(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float | None:

@@ -1,10 +1,10 @@
 """One text as ids, and how it is put together: content, cut to a length, inside the tokenizer's template."""
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tokenizers import Encoding as CoreEncoding
 from tokenizers import Tokenizer as Core
@@ -14,6 +14,8 @@ from clearhead.errors import DataError, FolderError, SettingError
 Span = tuple[int, int]
 Text = str | tuple[str, str]
 
+INPUTS, SEGMENTS = "model_input_names", "token_type_ids"  # published: what a model is given, and one of it
+PLAIN_INPUTS = ["input_ids", "attention_mask"]
 PROBE = 2**32 - 1  # an id no vocabulary has
 
 
@@ -23,7 +25,8 @@ class Encoding:
 
     ids: tuple[int, ...]
     segments: tuple[int, ...]
-    """0, or 1 where the tokenizer's template says so (BERT: the second text of a pair and its `[SEP]`)."""
+    """0, or 1 where the tokenizer's template says so (BERT: the second text of a pair and its `[SEP]`) and
+    its `model_input_names` have `token_type_ids`."""
     offsets: tuple[Span, ...]
     """Characters [start, end) of the original string (of its own one in a pair); (0, 0) if special."""
     special: tuple[bool, ...]
@@ -73,6 +76,11 @@ class Template:
         return cls(tuple(Part(id, segment, text) for id, segment, text in entries))
 
     @property
+    def unsegmented(self) -> "Template":
+        """The same, all in segment 0."""
+        return Template(tuple(part._replace(segment=0) for part in self.parts))
+
+    @property
     def special_count(self) -> int:
         return sum(part.text is None for part in self.parts)
 
@@ -89,6 +97,15 @@ class Template:
             offsets += new.offsets
             special += [part.text is None] * len(new.ids)
         return Encoding(tuple(ids), tuple(segments), tuple(offsets), tuple(special), dropped)
+
+
+def templates_of(core: Core, config: Mapping[str, Any]) -> dict[int, Template]:
+    """What stands around one text and around a pair. As the published reader (transformers 5) has it, a model
+    is given segments only where the configuration, or the class it names, says so; else all is segment 0."""
+    found = {1: Template.of(core, pair=False), 2: Template.of(core, pair=True)}
+    if SEGMENTS in config.get(INPUTS, PLAIN_INPUTS):
+        return found
+    return {texts: template.unsegmented for texts, template in found.items()}
 
 
 def longest_first(lengths: list[int], room: int) -> list[int]:

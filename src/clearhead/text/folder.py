@@ -10,7 +10,7 @@ from tokenizers import Tokenizer as Core
 from tokenizers import models
 
 from clearhead.errors import FolderError
-from clearhead.text.encoding import Template
+from clearhead.text.encoding import INPUTS, PLAIN_INPUTS, Template
 from clearhead.text.facts import GROUPS, OPTIONS, as_added, core_of, listed_tokens, role_names
 from clearhead.text.kinds import CLASSES, LLAMA, MODEL_TYPES, Kind
 from clearhead.text.vocabulary import CONVERT, check_charsmap, read_vocabulary
@@ -49,6 +49,8 @@ def read_folder(folder: Path, *, prefix: str = "") -> tuple[Core, Json]:
                 core.add_special_tokens([listed.get(token, as_added(config[role]))])
     else:
         add_tokens(folder, core, config=config)
+        if kind is not None and INPUTS in kind.defaults:  # whatever the model is
+            config = {INPUTS: kind.defaults[INPUTS], **config}
         if kind is not None and isinstance(core.model, kind.model):
             config = {**kind.defaults, **config}
             _dress(path, core, kind=kind, config=config, rules=rules)
@@ -114,6 +116,9 @@ def _check_config(path: Path, config: Json) -> None:
             raise FolderError(f"{path}: {token!r} is no token; write a string, or an object with a content")
     if (side := config.get("truncation_side", "right")) not in ("left", "right"):
         raise FolderError(f"{path}: truncation_side={side!r} is not known; use 'left' or 'right'")
+    inputs = config.get(INPUTS, [])
+    if not isinstance(inputs, list) or not all(isinstance(name, str) for name in inputs):
+        raise FolderError(f"{path}: {INPUTS}={inputs!r} is not known; use a list such as {PLAIN_INPUTS}")
     if type(gaps := config.get("extra_ids", 0)) is not int or not 0 <= gaps <= MOST:
         raise FolderError(f"{path}: extra_ids={gaps!r} is not known; use a whole number from 0")
     if config.get("fast_tokenizer_files"):

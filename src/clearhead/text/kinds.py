@@ -12,6 +12,7 @@ from typing import Any
 from tokenizers import Tokenizer as Core
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
+from clearhead.text.encoding import INPUTS, PLAIN_INPUTS, SEGMENTS
 from clearhead.text.facts import content, listed_tokens, model_unknown, role_names, steps_of
 
 Config = Mapping[str, Any]
@@ -88,9 +89,8 @@ def _gpt2(core: Core, config: Config, *, rules: Config) -> None:
     core.normalizer = None
     cut: Any = pre_tokenizers.ByteLevel(add_prefix_space=config["add_prefix_space"], use_regex=True)
     for step in steps_of(rules.get("pre_tokenizer")):
-        if (
-            step["type"] == "Digits"
-        ):  # StarCoder, SmolLM: of their pre-tokenizer the class knows only the rest
+        # StarCoder, SmolLM: of their pre-tokenizer the class knows only the rest
+        if step["type"] == "Digits":
             cut = pre_tokenizers.Sequence([pre_tokenizers.Digits(step["individual_digits"]), cut])
     core.pre_tokenizer = cut
     core.decoder = decoders.ByteLevel()
@@ -188,12 +188,16 @@ BERT = Kind(
         "do_lower_case": True,
         "strip_accents": None,
         "tokenize_chinese_chars": True,
+        INPUTS: ["input_ids", SEGMENTS, "attention_mask"],
         **_roles(unk="[UNK]", sep="[SEP]", pad="[PAD]", cls="[CLS]", mask="[MASK]"),
     },
     needed=("unk_token", "cls_token", "sep_token"),
     steps=frozenset({"BertNormalizer", "BertPreTokenizer"}),
     dress=_bert,
     options={"continuing_subword_prefix": "##", "max_input_chars_per_word": 100},
+)
+DISTILBERT = replace(
+    BERT, defaults={**BERT.defaults, "tokenizer_class": "DistilBertTokenizer", INPUTS: PLAIN_INPUTS}
 )
 GPT2 = Kind(
     model=models.BPE,
@@ -209,12 +213,8 @@ GPT2 = Kind(
 FAIRSEQ = _roles(bos="<s>", eos="</s>", unk="<unk>", sep="</s>", pad="<pad>", cls="<s>", mask="<mask>")
 ROBERTA = Kind(
     model=models.BPE,
-    defaults={
-        "tokenizer_class": "RobertaTokenizer",
-        "add_prefix_space": False,
-        "trim_offsets": True,
-        **FAIRSEQ,
-    },
+    defaults={"tokenizer_class": "RobertaTokenizer", "add_prefix_space": False, "trim_offsets": True}
+    | FAIRSEQ,
     needed=("cls_token", "sep_token"),
     steps=frozenset({"ByteLevel"}),
     dress=_roberta,
@@ -279,9 +279,8 @@ LLAMA = Kind(
 
 # Values of tokenizer_class, without "Fast".
 CLASSES = {
-    **dict.fromkeys(
-        ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer"), BERT
-    ),
+    **dict.fromkeys(("BertTokenizer", "ElectraTokenizer", "MobileBertTokenizer"), BERT),
+    "DistilBertTokenizer": DISTILBERT,
     **dict.fromkeys(("RobertaTokenizer", "BartTokenizer"), ROBERTA),
     "XLMRobertaTokenizer": SENTENCEPIECE,
     "CamembertTokenizer": CAMEMBERT,
@@ -290,7 +289,8 @@ CLASSES = {
 }
 # Values of model_type in config.json, for folders whose tokenizer_config.json names no class.
 MODEL_TYPES = {
-    **dict.fromkeys(("bert", "distilbert", "electra", "mobilebert"), BERT),
+    **dict.fromkeys(("bert", "electra", "mobilebert"), BERT),
+    "distilbert": DISTILBERT,
     **dict.fromkeys(("roberta", "bart"), ROBERTA),
     "xlm-roberta": SENTENCEPIECE,
     "camembert": CAMEMBERT,

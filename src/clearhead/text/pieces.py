@@ -1,7 +1,7 @@
 """SentencePiece's model files (Kudo and Richardson 2018): what lies in one, and texts as its pieces."""
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import isfinite
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from clearhead.errors import FolderError, MissingExtra
 from clearhead.text.encoding import Span
+from clearhead.text.wire import fields
 
 SPACE = "▁"  # how a piece spells the space before a word
 
@@ -48,13 +49,13 @@ def read_model(path: Path) -> Model:
     where each ends. FolderError for what is no such file."""
     try:
         pieces, charsmap, unigram = [], b"", True
-        for name, value in _fields(path.read_bytes()):
+        for name, value in fields(path.read_bytes()):
             if name == 1:
                 pieces.append(_piece(value))
             elif name == 2:
-                unigram = dict(_fields(value)).get(3, 1) == 1
+                unigram = dict(fields(value)).get(3, 1) == 1
             elif name == 3:
-                charsmap = bytes(dict(_fields(value)).get(2, b""))
+                charsmap = bytes(dict(fields(value)).get(2, b""))
         if not pieces or not all(isfinite(piece.score) for piece in pieces):
             raise ValueError("it holds no pieces with finite scores")
     except (ValueError, TypeError, struct.error) as error:
@@ -63,44 +64,9 @@ def read_model(path: Path) -> Model:
 
 
 def _piece(message: bytes) -> Piece:
-    stated: dict[int, Any] = dict(_fields(message))
+    stated: dict[int, Any] = dict(fields(message))
     (score,) = struct.unpack("<f", stated.get(2, bytes(4)))
     return Piece(stated.get(1, b"").decode(), score, Sort(stated.get(3, Sort.NORMAL)))
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Each field's number and its value: a whole number, or bytes."""
-    place = 0
-    while place < len(message):
-        key, place = _number(message, place)
-        match key & 7:
-            case 0:
-                value, place = _number(message, place)
-                yield key >> 3, value
-                continue
-            case 1 | 5 as kind:
-                size = 8 if kind == 1 else 4
-            case 2:
-                size, place = _number(message, place)
-            case kind:
-                raise ValueError(f"fields of kind {kind}")
-        if place + size > len(message):
-            raise ValueError("it ends too early")
-        yield key >> 3, message[place : place + size]
-        place += size
-
-
-def _number(message: bytes, place: int) -> tuple[int, int]:
-    """A whole number in 7 bits a byte, and the place behind it."""
-    value = 0
-    for shift in range(0, 70, 7):
-        if place >= len(message):
-            raise ValueError("it ends too early")
-        byte = message[place]
-        value, place = value | (byte & 127) << shift, place + 1
-        if byte < 128:
-            return value, place
-    raise ValueError("a number without end")
 
 
 class Found(NamedTuple):

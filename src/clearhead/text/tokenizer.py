@@ -15,11 +15,11 @@ from clearhead.text.bulk import bulk_of
 from clearhead.text.encoding import (
     Content,
     Encoding,
-    Template,
     Text,
     check_limit,
     longest_first,
     rows_of,
+    templates_of,
     with_marks,
 )
 from clearhead.text.facts import (
@@ -83,7 +83,7 @@ class Tokenizer:
             model_vocabulary(rules), self._control_ids, unknown=self._unknown_id
         )
         self._lossless, self._cuts = is_lossless(rules, controls), cuts_at_spaces(rules)
-        self._templates = {1: Template.of(core, pair=False), 2: Template.of(core, pair=True)}
+        self._templates = templates_of(core, self._config)
 
     @classmethod
     def read(cls, folder: str | Path) -> "Tokenizer":
@@ -262,9 +262,9 @@ class Tokenizer:
         return int(stated)
 
     def same(self, other: "Tokenizer") -> bool:
-        """Whether both give every text the same ids, and the same roles to them."""
-        files = self._kept == other._kept
-        return files and self._core.to_str() == other._core.to_str() and self._roles == other._roles
+        """Whether both give every text the same ids and segments, and the same roles to them."""
+        facts = [(each._kept, each._core.to_str(), each._roles, each._templates) for each in (self, other)]
+        return facts[0] == facts[1]
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The library's own copy forgets that special tokens in a text are text.

@@ -5,17 +5,14 @@ in published folders; `words` builds the tokenizer; `convert` writes the folder.
 model: the rest of the package reads what comes out as any other folder.
 """
 
-import json
-import math
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from clearhead.checkpoint.files import moved_together, write_json
-from clearhead.checkpoint.gguf.architectures import Planned, plan
-from clearhead.checkpoint.gguf.container import File, read
+from clearhead.checkpoint.gguf.architectures import plan
+from clearhead.checkpoint.gguf.container import read
 from clearhead.checkpoint.gguf.words import ends_of, roles_of, tokenizer_of
+from clearhead.checkpoint.tensors import WEIGHTS, Coming, write_in_turn
 from clearhead.errors import FolderError
 
 __all__ = ["convert"]
@@ -46,28 +43,9 @@ def convert(path: str | Path, folder: str | Path) -> None:
             tokenizer.write(place)
             if template is not None:
                 (place / "chat_template.jinja").write_text(template, encoding="utf-8")
-            _write(place / "model.safetensors", tensors, file=file)
+            coming = [Coming(each.name, each.shape, partial(each.numbers, file)) for each in tensors]
+            write_in_turn(place / WEIGHTS, coming)
     except OSError as error:
         raise FolderError(
             f"{folder} cannot be written ({error.strerror}); is there room, and may it be written?"
         ) from error
-
-
-def _write(path: Path, tensors: Sequence[Planned], *, file: File) -> None:
-    """A safetensors file, tensor by tensor."""
-    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
-    place = 0
-    for tensor in tensors:
-        size = 4 * math.prod(tensor.shape)
-        header[tensor.name] = {
-            "dtype": "F32",
-            "shape": list(tensor.shape),
-            "data_offsets": [place, place + size],
-        }
-        place += size
-    words = json.dumps(header, separators=(",", ":")).encode()
-    words += b" " * (-len(words) % 8)
-    with path.open("wb") as out:
-        out.write(len(words).to_bytes(8, "little") + words)
-        for tensor in tensors:
-            out.write(np.ascontiguousarray(tensor.numbers(file), "<f4").data)

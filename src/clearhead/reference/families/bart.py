@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from clearhead.reference.attention import Sight
 from clearhead.reference.block import BlockFacts
-from clearhead.reference.families.decoders import decoder_activation
-from clearhead.reference.families.published import optional, shared_heads
+from clearhead.reference.families.published import activation, optional, shared_heads
 from clearhead.reference.families.translators import (
     HEAD,
     SHARED,
@@ -104,7 +103,7 @@ def whole(
         facts.append(
             BlockFacts(
                 heads=shared_heads(width, field(config, f"{stack}_attention_heads", kind=int)),
-                activation=decoder_activation(config, "activation_function", default="gelu"),
+                activation=activation(config, "activation_function", default="gelu"),
             )
         )
         embeddings.append(

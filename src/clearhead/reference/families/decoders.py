@@ -7,19 +7,13 @@ from typing import Any
 import numpy as np
 
 from clearhead.errors import FolderError
-from clearhead.reference.families.published import ACTIVATIONS, optional
-from clearhead.reference.layers import Activation, Array, silu
+from clearhead.reference.families.published import optional
+from clearhead.reference.layers import Array
 from clearhead.reference.rotary import Linear, Llama3, Rotary, turning
 from clearhead.reference.stored import Shape, Tensors, choice, field
 
 Table = Mapping[str, Any]
-DECODER_ACTIVATIONS: dict[str, Activation] = {**ACTIVATIONS, "silu": silu, "swish": silu}
 BASE = 10000.0  # the published default of all families here
-
-
-def decoder_activation(config: Table, name: str, *, default: str) -> Activation:
-    """The function a config's word stands for; without the field it is the published default."""
-    return choice(name, config.get(name, default), choices=DECODER_ACTIVATIONS)
 
 
 def grouped_heads(heads: int, kv_heads: int) -> int:

@@ -6,8 +6,8 @@ from typing import Any
 
 from clearhead.reference.attention import AttentionWeights
 from clearhead.reference.block import BlockFacts, BlockWeights, Sight
-from clearhead.reference.families.decoders import decoder_activation, head_shapes, language_matrix
-from clearhead.reference.families.published import optional, refuse_other, shared_heads
+from clearhead.reference.families.decoders import head_shapes, language_matrix
+from clearhead.reference.families.published import activation, optional, refuse_other, shared_heads
 from clearhead.reference.layers import Affine, Array
 from clearhead.reference.stored import Shape, Tensors, affine, field, thirds, two
 from clearhead.reference.whole import Embedding, WholeModel
@@ -42,7 +42,7 @@ def read_gpt2(path: Path, config: Mapping[str, Any]) -> WholeModel:
         name=str(path),
         facts=BlockFacts(
             heads=shared_heads(width, field(config, "n_head", kind=int)),
-            activation=decoder_activation(config, "activation_function", default="gelu_new"),
+            activation=activation(config, "activation_function", default="gelu_new"),
             norm_first=True,
             epsilon=optional(config, "layer_norm_epsilon", default=1e-5),
         ),

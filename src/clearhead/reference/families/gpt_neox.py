@@ -7,12 +7,11 @@ from typing import Any
 from clearhead.reference.attention import AttentionWeights
 from clearhead.reference.block import BlockFacts, BlockWeights, Sight
 from clearhead.reference.families.decoders import (
-    decoder_activation,
     head_shapes,
     language_matrix,
     read_rotary,
 )
-from clearhead.reference.families.published import optional, refuse_other, shared_heads
+from clearhead.reference.families.published import activation, optional, refuse_other, shared_heads
 from clearhead.reference.layers import Affine, Array
 from clearhead.reference.stored import Shape, Tensors, affine, field, two
 from clearhead.reference.whole import Embedding, WholeModel
@@ -43,7 +42,7 @@ def read_gpt_neox(path: Path, config: Mapping[str, Any]) -> WholeModel:
         name=str(path),
         facts=BlockFacts(
             heads=heads,
-            activation=decoder_activation(config, "hidden_act", default="gelu"),
+            activation=activation(config, "hidden_act", default="gelu"),
             norm_first=True,
             epsilon=optional(config, "layer_norm_eps", default=1e-5),
             parallel=optional(config, "use_parallel_residual", default=True),

@@ -10,13 +10,12 @@ from clearhead.errors import FolderError
 from clearhead.reference.attention import AttentionWeights
 from clearhead.reference.block import BlockFacts, BlockWeights, Sight
 from clearhead.reference.families.decoders import (
-    decoder_activation,
     grouped_heads,
     head_shapes,
     language_matrix,
     read_rotary,
 )
-from clearhead.reference.families.published import optional, refuse_other, shared_heads
+from clearhead.reference.families.published import activation, optional, refuse_other, shared_heads
 from clearhead.reference.layers import Affine, Array
 from clearhead.reference.stored import Shape, Tensors, affine, field, two
 from clearhead.reference.whole import Embedding, WholeModel
@@ -128,7 +127,7 @@ def whole(path: Path, config: Config, *, kind: Kind) -> WholeModel:
         name=str(path),
         facts=BlockFacts(
             heads=field(config, "num_attention_heads", kind=int),
-            activation=decoder_activation(config, "hidden_act", default="silu"),
+            activation=activation(config, "hidden_act", default="silu"),
             norm_first=True,
             epsilon=optional(config, "rms_norm_eps", default=1e-6),
             gated=True,

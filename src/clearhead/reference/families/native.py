@@ -241,6 +241,10 @@ def head_shapes(head: Facts | None, facts: Facts) -> dict[str, Shape]:
     if head is not None and field(head, "dense", kind=bool):
         shapes |= two("head.dense", width, width, bias=optional(head, "bias", default=True))
     if head is not None and optional(head, "dense_norm", default=False):
+        if not head["dense"]:
+            raise FolderError(
+                "config.json has head.dense_norm=true with dense=false; it is that layer's norm"
+            )
         shapes |= two("head.norm", width, bias=norm_has_bias(facts))
     if head is not None and field(head, "labels", kind=int) > 0:
         shapes |= two("head.output", head["labels"], width)

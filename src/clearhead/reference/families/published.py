@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from clearhead.errors import FolderError
-from clearhead.reference.layers import Activation, Array, gelu, gelu_tanh, relu
+from clearhead.reference.layers import Activation, Array, gelu, gelu_tanh, relu, silu
 from clearhead.reference.stored import Shape, Tensors, affine, choice, field, two
 from clearhead.reference.whole import Fill
 
@@ -13,6 +13,8 @@ ACTIVATIONS: dict[str, Activation] = {
     "gelu_new": gelu_tanh,
     "gelu_pytorch_tanh": gelu_tanh,
     "relu": relu,
+    "silu": silu,
+    "swish": silu,
 }
 # Classes whose `classifier` reads every token, not the whole text.
 OVER_TOKENS = ("ForTokenClassification", "ForQuestionAnswering")
@@ -64,9 +66,9 @@ class FillNames(NamedTuple):
         )
 
 
-def activation(config: Mapping[str, Any], name: str) -> Activation:
+def activation(config: Mapping[str, Any], name: str, *, default: str = "gelu") -> Activation:
     """The function a config's word stands for; without the field it is the published default."""
-    return choice(name, config.get(name, "gelu"), choices=ACTIVATIONS)
+    return choice(name, config.get(name, default), choices=ACTIVATIONS)
 
 
 def shared_heads(width: int, heads: int) -> int:

@@ -8,8 +8,7 @@ import numpy as np
 
 from clearhead.reference.attention import Sight
 from clearhead.reference.block import BlockFacts, BlockWeights, DecoderBlockWeights
-from clearhead.reference.families.decoders import DECODER_ACTIVATIONS
-from clearhead.reference.families.published import optional
+from clearhead.reference.families.published import ACTIVATIONS, optional
 from clearhead.reference.families.translators import (
     HEAD,
     SHARED,
@@ -31,8 +30,8 @@ IGNORED = ("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weig
 SCALED = "scale_decoder_outputs"
 # What feed_forward_proj may say; the exact GELU is not meant by "gated-gelu".
 PROJECTIONS: dict[str, tuple[bool, str]] = {
-    **{word: (False, word) for word in DECODER_ACTIVATIONS},
-    **{f"gated-{word}": (True, word) for word in DECODER_ACTIVATIONS},
+    **{word: (False, word) for word in ACTIVATIONS},
+    **{f"gated-{word}": (True, word) for word in ACTIVATIONS},
     "gated-gelu": (True, "gelu_new"),
 }
 
@@ -62,7 +61,7 @@ def read_t5(path: Path, config: Config) -> WholeTranslator:
     arrays = tensors.take(shapes, ignored=IGNORED)
     facts = BlockFacts(
         heads=field(config, "num_heads", kind=int),
-        activation=DECODER_ACTIVATIONS[word],
+        activation=ACTIVATIONS[word],
         norm_first=True,
         epsilon=optional(config, "layer_norm_epsilon", default=1e-6),
         gated=gated,
