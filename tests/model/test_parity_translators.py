@@ -91,7 +91,7 @@ def test_a_folder_we_save_is_read_by_the_published_code(tmp_path, name, translat
         right = theirs.eval()(**given).logits[0]
         network = again.loaded.network
         mine = network.next_logits(network.answering(*both([(asked, answer)])))[: len(answer)]
-    torch.testing.assert_close(mine, right, atol=2e-5, rtol=2e-5)
+    torch.testing.assert_close(mine, right, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)
