@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -105,19 +107,34 @@ def _sharded(index: Path) -> Stored:
     return Stored(tensors, files, index)
 
 
-def read_file(path: Path) -> dict[str, Tensor]:
-    """The tensors of one file, in memory of their own."""
+def check_files(folder: Path) -> None:
+    """Refuse weights of a folder that are not there or not whole; no numbers are read, and no pickle."""
+    for path in files_read(folder) or [folder / WEIGHTS]:
+        if not path.is_file():
+            raise FolderError(f"{path} is missing; fetch or save the folder again")
+        if path.suffix == ".safetensors":
+            with naming(path), path.open("rb") as file:
+                judged(file, path)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Whatever a broken file of weights leads to is an error that names it."""
     with path.open("rb") as file:
         if file.read(len(POINTER)) == POINTER:
             raise FolderError(f"{path} is a Git LFS pointer, not the file itself; run: git lfs pull")
-    if path.suffix == ".bin":
-        return read_pickle(path)
     try:
-        return read_safetensors(path)
+        yield
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
         raise FolderError(
             f"{path} is broken or cut short ({error}); fetch or save the folder again"
         ) from error
+
+
+def read_file(path: Path) -> dict[str, Tensor]:
+    """The tensors of one file, in memory of their own."""
+    with naming(path):
+        return read_pickle(path) if path.suffix == ".bin" else read_safetensors(path)
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
