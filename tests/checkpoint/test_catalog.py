@@ -6,6 +6,7 @@ import sys
 import types
 import zipfile
 from dataclasses import replace
+from fnmatch import fnmatch
 
 import pytest
 from gguf_files import decoder, gguf
@@ -94,25 +95,88 @@ def test_a_cache_that_cannot_be_written_names_the_variable(shelf, tmp_path, monk
         catalog.get("tiny")
 
 
-def fake_hub(monkeypatch, download):
-    hub, errors = types.ModuleType("huggingface_hub"), types.ModuleType("huggingface_hub.errors")
-    hub.snapshot_download = download
-    errors.HfHubHTTPError = type("HfHubHTTPError", (OSError,), {})
-    errors.LocalEntryNotFoundError = type("LocalEntryNotFoundError", (FileNotFoundError,), {})
+def fake_hub(monkeypatch, download, files=()):
+    hub = types.ModuleType("huggingface_hub")
+    hub.snapshot_download, hub.list_repo_files = download, lambda name: list(files)
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
-    monkeypatch.setitem(sys.modules, "huggingface_hub.errors", errors)
 
 
-def test_a_hub_name_is_fetched_through_the_hub_library(shelf, tmp_path, monkeypatch):
+def serves(contents):
+    """A hub whose repository holds these files, of which the patterns say what is fetched."""
+
     def download(name, local_dir, allow_patterns):
-        assert name == "org/thing" and "model*.safetensors" in allow_patterns
-        (local_dir / "config.json").write_text("{}")
+        assert name == "org/thing"
         (local_dir / ".cache").mkdir()
+        for file, content in contents.items():
+            if any(fnmatch(file, pattern) for pattern in allow_patterns):
+                (local_dir / file).write_bytes(content)
 
-    fake_hub(monkeypatch, download)
+    return download
+
+
+@pytest.fixture
+def model(bert_folder):
+    return {path.name: path.read_bytes() for path in bert_folder.iterdir()}
+
+
+def test_a_hub_name_is_fetched_through_the_hub_library(shelf, tmp_path, monkeypatch, model):
+    spoken = dict.fromkeys(("source.spm", "spiece.model", "chat_template.jinja"), b"x")
+    fake_hub(monkeypatch, serves(model | spoken | {"model.onnx": b"x", "train.py": b"x"}))
     folder = catalog.get("org/thing")
     assert folder == tmp_path / "cache" / "org--thing" == catalog.locate("org/thing")
-    assert [path.name for path in folder.iterdir()] == ["config.json"]
+    assert {path.name for path in folder.iterdir()} == model.keys() | spoken.keys()
+    fake_hub(monkeypatch, lambda *a, **k: pytest.fail("it was fetched again"))
+    assert catalog.get("org/thing") == folder
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"model.safetensors": None, "pytorch_model.bin": b"x"},
+            "org/thing has no model.safetensors, only pytorch_model.bin, which is not fetched: download its "
+            "files yourself, and give their folder with --allow-bin",
+        ),
+        ({"model.safetensors": None, "tf_model.h5": b"x"}, "only tf_model.h5, which is not fetched$"),
+        ({"model.safetensors": None}, "org/thing holds no weights; it is not a model"),
+        ({"model.safetensors": b"12345678x"}, "cannot be used: model.safetensors is broken or cut short"),
+        ({"model.safetensors": b"version https://git-lfs x"}, "model.safetensors is a Git LFS pointer"),
+        ({"vocab.txt": None}, "has no tokenizer.json, nor any other file that a tokenizer is read from"),
+        ({"config.json": None}, "org/thing cannot be used: it has no config.json"),
+    ],
+)
+def test_what_is_no_whole_model_is_said_and_leaves_nothing(
+    shelf, tmp_path, monkeypatch, model, change, message
+):
+    contents = {name: content for name, content in (model | change).items() if content is not None}
+    fake_hub(monkeypatch, serves(contents), contents)
+    with pytest.raises(DownloadError, match=message) as error:
+        catalog.get("org/thing")
+    assert "\n" not in str(error.value) and list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_fetched_model_that_has_been_damaged_is_fetched_again(shelf, monkeypatch, model):
+    fake_hub(monkeypatch, serves(model))
+    folder = catalog.get("org/thing")
+    for name in ("model.safetensors", "vocab.txt"):
+        (folder / name).unlink()
+        assert (catalog.get("org/thing") / name).read_bytes() == model[name]
+    (folder / "model.safetensors").write_bytes(model["model.safetensors"][:-100])
+    assert (catalog.get("org/thing") / "model.safetensors").read_bytes() == model["model.safetensors"]
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("sha"), TypeError("list indices"), type("ReadError", (Exception,), {})()]
+)
+def test_whatever_the_hubs_library_raises_is_one_line(shelf, tmp_path, monkeypatch, error):
+    def download(name, local_dir, allow_patterns):
+        raise error
+
+    fake_hub(monkeypatch, download)
+    words = f"did not give org/thing: {type(error).__name__}.* proxy or sign-in page"
+    with pytest.raises(DownloadError, match=words) as found:
+        catalog.get("org/thing")
+    assert "\n" not in str(found.value) and list((tmp_path / "cache").iterdir()) == []
 
 
 def test_a_hub_that_fails_is_one_line_and_leaves_nothing(shelf, tmp_path, monkeypatch):

@@ -3,21 +3,28 @@
 import collections
 import json
 import pickle
+import re
 import struct
 import zipfile
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 import clearhead as ch
 from clearhead.check.verify import served
+from clearhead.checkpoint import tensors
 from clearhead.checkpoint.pickled import read_pickle
-from clearhead.checkpoint.tensors import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS
+from clearhead.checkpoint.tensors import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, read_file
 from clearhead.errors import FolderError
+from clearhead.reference import stored
 
 TEXTS = ["a good soup", "not very warm, and slow!", "fine"]
+SOURCES = Path(ch.__file__).parent
 QUERY = "bert.encoder.layer.1.attention.self.query.weight"
 SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
 
@@ -131,6 +138,74 @@ def test_a_header_that_lies_is_refused(bert_folder, change):
     header(change)(bert_folder / WEIGHTS)
     with pytest.raises(FolderError, match=str(bert_folder / WEIGHTS)):
         ch.load(bert_folder)
+
+
+OFFSETS = st.sampled_from([0, 4, 8, 12, 16, 20, 24, -4, 2**63, 1.0, True, None, "4"])
+ENTRY = st.fixed_dictionaries(
+    {
+        "dtype": st.sampled_from(["F32", "F32", "F32", "F64", "F16", "U8", "F7", None]),
+        "shape": st.lists(st.sampled_from([0, 1, 2, 3, 4, -1, 2**40, 1.0, "1"]), max_size=2),
+        "data_offsets": st.lists(OFFSETS, min_size=2, max_size=2),
+    },
+    optional={"more": st.just(1)},
+)
+HEADERS = st.lists(st.tuples(st.sampled_from("abc"), ENTRY), max_size=3)
+
+
+@given(
+    entries=HEADERS, numbers=st.sampled_from([0, 4, 8, 12, 16, 24]), metadata=st.booleans(), data=st.data()
+)
+def test_a_header_is_judged_as_the_library_judges_it(tmp_path_factory, entries, numbers, metadata, data):
+    path = tmp_path_factory.mktemp("judged") / WEIGHTS
+    if data.draw(st.booleans()):  # one after the other, as they should lie
+        end = 0
+        for _, entry in entries:
+            entry |= {"dtype": "F32", "shape": [2], "data_offsets": [end, end := end + 8]}
+        numbers = end
+    parts = [f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in entries]
+    table = ", ".join([*parts, *(['"__metadata__": {"format": "pt"}'] if metadata else [])]).encode()
+    path.write_bytes(struct.pack("<Q", len(table) + 2) + b"{" + table + b"}" + bytes(range(numbers)))
+    try:
+        expected = load_file(path)
+    except Exception:
+        with pytest.raises(FolderError, match=str(path)):
+            read_file(path)
+    else:
+        found = read_file(path)
+        assert found.keys() == expected.keys()
+        assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"x", bytes(8), struct.pack("<Q", 2) + b"[]", struct.pack("<Q", 2**60)]
+)
+def test_what_is_no_such_file_is_refused(tmp_path, content):
+    (tmp_path / WEIGHTS).write_bytes(content)
+    with pytest.raises(FolderError, match=r"is broken or cut short \(.+\); fetch or save the folder again"):
+        read_file(tmp_path / WEIGHTS)
+
+
+def test_a_file_that_is_cut_short_while_it_is_read_is_refused_and_kills_nobody(bert_folder, monkeypatch):
+    """A mapped file would: by SIGBUS, which no program can catch as an error."""
+    plain, twin = tensors.judged, stored.Tensors(bert_folder)
+
+    def late(file, path):
+        found = plain(file, path)
+        path.write_bytes(path.read_bytes()[:5000])
+        return found
+
+    monkeypatch.setattr(tensors, "judged", late)
+    with pytest.raises(FolderError, match=r"is broken or cut short \(.* ends early\)"):
+        read_file(bert_folder / WEIGHTS)
+    with pytest.raises(FolderError, match="is not a readable safetensors file"):
+        twin.take({name: twin.shape(name) for name in twin._stored})
+
+
+def test_no_model_is_mapped_into_memory():
+    mapping = {"mmap", "memmap", "safe_open", "load_file"}
+    sources = {file: set(re.findall(r"\w+", file.read_text())) for file in SOURCES.rglob("*.py")}
+    found = [file.name for file, words in sources.items() if words & mapping]
+    assert found == ["encoded.py"]  # a corpus of one's own, larger than memory
 
 
 @pytest.fixture

@@ -158,6 +158,10 @@ def test_pairs_are_refused_where_a_model_has_one_kind_of_segment(tmp_path, capsy
         ]
     }  # fmt: skip
     file.write_text(json.dumps(rules))
+    assert ch.load(folder).predict([("good", "bad")])  # the class gives a model no segments unless asked to
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
     model = ch.load(folder)
     assert model.predict(["good"])
     said = "marks second texts as segment 1, and the model has 1 kind of segment: .* no pairs"

@@ -168,7 +168,7 @@ def test_an_encoder_cannot_generate(tmp_path):
         ({"temperature": 1, "min_p": 2.0}, "--min-p 2.0 must be above 0"),
         ({"repetition_penalty": 0.0}, "--repetition-penalty 0.0 must be above 0"),
         ({"max_new_tokens": 0}, "--max-new-tokens 0 must be at least 1"),
-        ({"min_new_tokens": 100}, "--min-new-tokens 100 is more than --max-new-tokens 64"),
+        ({"min_new_tokens": 9, "max_new_tokens": 8}, "--min-new-tokens 9 is more than --max-new-tokens 8"),
         ({"samples": 2}, "--samples of a greedy answer are all alike"),
         ({"stop": [""]}, "--stop is empty"),
     ],

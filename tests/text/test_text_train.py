@@ -17,6 +17,7 @@ from transformers import AutoTokenizer
 import clearhead.text
 from clearhead.errors import DataError, SettingError
 from clearhead.text import Tokenizer, train_tokenizer, words
+from clearhead.text.train import MINIMUM
 from clearhead.text.words import count_words
 
 SOURCE = Path(clearhead.text.__file__).parents[2]
@@ -251,5 +252,12 @@ def test_word_pieces_hold_the_most_frequent_characters_and_leave_half_the_room()
 
 
 def test_a_vocabulary_too_small_for_word_pieces_is_refused():
-    with pytest.raises(SettingError, match=r"vocab=6 is too small; make it at least 7, for \[PAD\]"):
-        train_tokenizer(SENTENCES, vocab=6, kind="wordpiece")
+    with pytest.raises(SettingError, match=r"vocab=8 is too small; make it at least 9, for \[PAD\]"):
+        train_tokenizer(SENTENCES, vocab=8, kind="wordpiece")
+
+
+def test_the_smallest_vocabulary_of_each_kind_holds_a_character():
+    for kind, least in MINIMUM.items():
+        tokenizer = train_tokenizer(["abc abd"], vocab=least, kind=kind)
+        (found,) = tokenizer.encode(["a"])
+        assert tokenizer.unknown_id not in found.ids and tokenizer.vocab_size <= least

@@ -16,9 +16,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from clearhead.checkpoint.hub import from_hub, lacking
 from clearhead.data.wording import argument
-from clearhead.errors import DownloadError, FolderError, MissingExtra, SettingError
+from clearhead.errors import DownloadError, FolderError, SettingError
 from clearhead.settings import a_path, at_home
+
+WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -167,19 +170,19 @@ def get(name: str, *, say: Callable[[str], None] = lambda line: None) -> Path:
     name = at_home(name)
     place, source = place_of(name), CATALOG.get(name)
     if source:
-        if (place / source.marker).is_file():
+        if _is_here(place, source.marker):
             return place
         fill: Callable[[Path], None] = lambda folder: _from_index(source, folder, say=say)  # noqa: E731
     elif _is_gguf(name):
         if not Path(name).is_file():
             raise FolderError(f"there is no file {name}")
-        if (place / "config.json").is_file():
+        if _is_here(place, WEIGHTS):
             return place
         fill = lambda folder: _from_gguf(Path(name), folder, say=say)  # noqa: E731
     elif _is_hub_name(name):
-        if (place / "config.json").is_file():
+        if _is_here(place, WEIGHTS):
             return place
-        fill = lambda folder: _from_hub(name, folder)  # noqa: E731
+        fill = lambda folder: from_hub(name, folder)  # noqa: E731
     else:
         near = get_close_matches(name, CATALOG, 1)
         hint = (
@@ -201,6 +204,11 @@ def get(name: str, *, say: Callable[[str], None] = lambda line: None) -> Path:
         shutil.rmtree(place, ignore_errors=True)
         whole.replace(place)
     return place
+
+
+def _is_here(place: Path, marker: str) -> bool:
+    """Whether what was fetched is there; a model also whole, so that a damaged one is fetched anew."""
+    return (place / marker).is_file() if marker != WEIGHTS else place.is_dir() and not lacking(place)
 
 
 def _from_index(source: Source, folder: Path, *, say: Callable[[str], None]) -> None:
@@ -277,23 +285,3 @@ def _from_onnx(unpacked: Path, folder: Path, *, say: Callable[[str], None]) -> N
 
 def _is_hub_name(name: str) -> bool:
     return name.count("/") == 1 and not name.startswith((".", "/", "~")) and not name.endswith("/")
-
-
-def _from_hub(name: str, folder: Path) -> None:
-    try:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-    except ImportError as error:
-        raise MissingExtra("fetching from the hub", "hub") from error
-    try:
-        snapshot_download(
-            name,
-            local_dir=folder,
-            allow_patterns=["*.json", "model*.safetensors", "*.txt", "*.jinja", "README.md", "*/config.json"],
-        )
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise DownloadError(f"the hub did not give {name}: {why}") from error
-    shutil.rmtree(folder / ".cache", ignore_errors=True)
-    if not (folder / "config.json").is_file():
-        raise DownloadError(f"{name} has no config.json; it is not a model folder")

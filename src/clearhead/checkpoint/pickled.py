@@ -8,12 +8,13 @@ what is not on it is refused, and nothing is imported or called.
 Layouts: PyTorch's zip archive (since 1.6) and the stream of pickles before it.
 """
 
-import mmap
+import os
 import pickletools
 import struct
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BufferedReader, FileIO
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -131,8 +132,7 @@ def _from_stream(path: Path) -> Any:
             stored[asked.key] = torch.empty(asked.count, dtype=asked.kind)
         return _checked(stored[asked.key], asked)
 
-    # Mapped, a file gives no more than it holds, whatever length an instruction asks for.
-    with path.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as file:
+    with Bounded(FileIO(path)) as file:
         if _carry_out(file, storage) != MAGIC or _carry_out(file, storage) != PROTOCOL:
             raise ValueError("not a file of PyTorch")
         if _carry_out(file, storage).get("little_endian") is not True:
@@ -149,6 +149,15 @@ def _from_stream(path: Path) -> Any:
         if file.read(1):
             raise ValueError("bytes after the last storage")
     return table
+
+
+class Bounded(BufferedReader):
+    """A file that takes room for no more than it holds, whatever length an instruction asks for."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """At most this many bytes."""
+        most = os.fstat(self.fileno()).st_size
+        return super().read(most if size is None or size < 0 else min(size, most))
 
 
 def _numbers(content: bytes, kind: torch.dtype) -> Tensor:

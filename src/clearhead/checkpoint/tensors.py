@@ -2,14 +2,16 @@
 
 import json
 import math
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from clearhead.checkpoint.files import read_json
@@ -23,6 +25,7 @@ KINDS = {
     "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8,
     "BOOL": torch.bool,
 }  # fmt: skip
+HEADER = 100_000_000  # the most bytes that the format gives it
 POINTER = b"version https://git-lfs"
 
 
@@ -134,41 +137,84 @@ def _sharded(index: Path) -> Stored:
     return Stored(tensors, files, index)
 
 
-def read_file(path: Path) -> dict[str, Tensor]:
-    """The tensors of one file, in memory of their own."""
+def check_files(folder: Path) -> None:
+    """Refuse weights of a folder that are not there or not whole; no numbers are read, and no pickle."""
+    for path in files_read(folder) or [folder / WEIGHTS]:
+        if not path.is_file():
+            raise FolderError(f"{path} is missing; fetch or save the folder again")
+        if path.suffix == ".safetensors":
+            with naming(path), path.open("rb") as file:
+                judged(file, path)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Whatever a broken file of weights leads to is an error that names it."""
     with path.open("rb") as file:
         if file.read(len(POINTER)) == POINTER:
             raise FolderError(f"{path} is a Git LFS pointer, not the file itself; run: git lfs pull")
-    if path.suffix == ".bin":
-        return read_pickle(path)
     try:
-        return read_safetensors(path)
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
+        yield
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
         raise FolderError(
             f"{path} is broken or cut short ({error}); fetch or save the folder again"
         ) from error
 
 
+def read_file(path: Path) -> dict[str, Tensor]:
+    """The tensors of one file, in memory of their own."""
+    with naming(path):
+        return read_pickle(path) if path.suffix == ".bin" else read_safetensors(path)
+
+
 def read_safetensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file, read once into their place.
 
-    The library maps the file instead: whoever changed it would change the model, and a copy of what is mapped
-    takes the memory twice. It still judges the header: that no two tensors overlap and none lies outside.
+    The library maps the file instead: whoever wrote to it would change the model, whoever cut it short would
+    end the process by a signal (SIGBUS), and a copy of what is mapped takes the memory twice.
     """
-    with safe_open(path, framework="numpy") as judged:
-        names = judged.keys()
     tensors = {}
     with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(size))
-        for name in sorted(names, key=lambda name: header[name]["data_offsets"]):
-            facts = header[name]
-            if facts["dtype"] not in KINDS:
-                raise FolderError(f"{path}: {name} is of kind {facts['dtype']}; known: {', '.join(KINDS)}")
+        start, header = judged(file, path)
+        for name, facts in header.items():
             tensors[name] = torch.empty(facts["shape"], dtype=KINDS[facts["dtype"]])
-            file.seek(8 + size + facts["data_offsets"][0])
+            file.seek(start + facts["data_offsets"][0])
             if tensors[name].numel():
                 raw = tensors[name].reshape(-1).view(torch.uint8).numpy()
                 if file.readinto(raw) != raw.nbytes:  # type: ignore[arg-type]
                     raise ValueError(f"{name} ends early")
     return tensors
+
+
+def judged(file: BinaryIO, path: Path) -> tuple[int, dict[str, Any]]:
+    """Where the numbers of an open safetensors file begin, and its tensors by name, in the order they lie in.
+
+    As the format has it, each has the bytes of its shape, right behind those of the one before, and the last
+    ends the file. Raises `FolderError` for a kind of number that is not read, ValueError and its like for
+    what is no such file.
+    """
+    whole, size = os.fstat(file.fileno()).st_size, int.from_bytes(file.read(8), "little")
+    if whole < 8 or size > min(HEADER, whole - 8):
+        raise ValueError(f"a header of {size} bytes in a file of {whole}")
+    header = json.loads(file.read(size).decode(), object_pairs_hook=_once)
+    header.pop("__metadata__", None)
+    end = 0
+    for name, facts in (lying := sorted(header.items(), key=lambda entry: entry[1]["data_offsets"])):
+        shape, (begin, stop) = facts["shape"], facts["data_offsets"]
+        if facts["dtype"] not in KINDS:
+            raise FolderError(f"{path}: {name} is of kind {facts['dtype']}; known: {', '.join(KINDS)}")
+        if any(type(number) is not int or number < 0 for number in (begin, stop, *shape)):
+            raise ValueError(f"{name} has the shape {shape} at {begin} to {stop}")
+        if begin != end or stop - begin != prod(shape) * KINDS[facts["dtype"]].itemsize:
+            raise ValueError(f"{name} of shape {shape} does not lie where it should, at {begin} to {stop}")
+        end = stop
+    if (expected := 8 + size + end) != whole:
+        raise ValueError(f"{whole} bytes, and its header says {expected}")
+    return 8 + size, dict(lying)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands twice in its header")
+    return found

@@ -5,8 +5,8 @@ to be the truth against which the fast model is checked. `read(folder)` reads co
 safetensors on its own, so that a mistake in how the rest of the package reads a folder cannot hide
 here.
 
-The border: NumPy, the standard library, safetensors and `clearhead.errors`. Never torch, never another
-folder of this package; only `clearhead.check` and `clearhead.explain` import this one. One text at a time,
+The border: NumPy, the standard library and `clearhead.errors`. Never torch, never another folder of this
+package; only `clearhead.check` and `clearhead.explain` import this one. One text at a time,
 or one pair of texts: encoders, decoders, and both together. No training.
 """
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
 from clearhead.errors import FolderError
 from clearhead.reference.layers import Affine, Array
@@ -15,7 +14,7 @@ Shape = tuple[int, ...]
 T = TypeVar("T")
 
 INDEX = "model.safetensors.index.json"
-READABLE = {"F16": "float16", "F32": "float32", "F64": "float64"}
+READABLE = {"F16": "float16", "F32": "float32", "F64": "float64", "BF16": "bfloat16"}
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -69,13 +68,9 @@ class Tensors:
         files = files_of(folder)
         self._file = folder / INDEX if len(files) > 1 else next(iter(files))
         self._stored: dict[str, tuple[Path, str]] = {}
-        self._open = {}
+        self._headers = {file: header_of(file) for file in files}
         for file, promised in files.items():
-            try:
-                self._open[file] = safe_open(file, framework="numpy")
-            except (SafetensorError, OSError) as problem:
-                raise FolderError(f"{file} is not a readable safetensors file: {problem}") from problem
-            names = list(self._open[file].keys())
+            names = list(self._headers[file])
             if missing := sorted(promised - set(names)):
                 raise FolderError(f"{file} lacks {listed(missing)}, which {INDEX} says is there")
             for name in names:
@@ -92,7 +87,7 @@ class Tensors:
 
     def shape(self, name: str) -> Shape:
         file, stored = self._stored[name]
-        return tuple(self._open[file].get_slice(stored).get_shape())
+        return tuple(self._headers[file][stored]["shape"])
 
     def take(self, shapes: Mapping[str, Shape], *, ignored: tuple[str, ...] = ()) -> dict[str, Array]:
         """Exactly these arrays, in float64. Names that start with one of `ignored` may be there unread.
@@ -118,15 +113,13 @@ class Tensors:
 
     def _array(self, name: str) -> Array:
         file, stored = self._stored[name]
-        kind = self._open[file].get_slice(stored).get_dtype()
-        if kind == "BF16":
-            return bfloat16(file, stored)
-        if kind not in READABLE:
+        entry = self._headers[file][stored]
+        if entry["dtype"] not in READABLE:
             raise FolderError(
-                f"{file} stores {stored} as {kind}, which NumPy cannot read; "
+                f"{file} stores {stored} as {entry['dtype']}, which is not read here; "
                 f"save the model as one of {', '.join(READABLE.values())}"
             )
-        return self._open[file].get_tensor(stored).astype(np.float64)
+        return numbers(file, entry)
 
 
 def files_of(folder: Path) -> dict[Path, set[str]]:
@@ -153,18 +146,42 @@ def files_of(folder: Path) -> dict[Path, set[str]]:
     return files
 
 
-def bfloat16(path: Path, name: str) -> Array:
-    """NumPy has no bfloat16, but it is the upper half of a float32: read the bytes and put zeros below.
+def header_of(path: Path) -> dict[str, Any]:
+    """Every tensor's kind of numbers (dtype), shape, and first and last byte counted from the file's start.
 
-    The file is 8 bytes with the length of a JSON header, the header, and the tensors' bytes.
+    The file is 8 bytes with the length of a JSON header, the header, and the tensors' bytes. It is read and
+    never mapped: whoever cuts a mapped file short ends the process that reads it.
     """
+    try:
+        with path.open("rb") as file:
+            start = 8 + int.from_bytes(file.read(8), "little")
+            whole = path.stat().st_size
+            header = json.loads(file.read(min(start, whole) - 8))
+        header.pop("__metadata__", None)
+        for entry in header.values():
+            first, end = entry["data_offsets"] = [start + place for place in entry["data_offsets"]]
+            if not start <= first <= end <= whole or min(entry["shape"], default=0) < 0:
+                raise ValueError(f"bytes {first} to {end} in a file of {whole}")
+            entry["dtype"] = str(entry["dtype"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise FolderError(f"{path} is not a readable safetensors file: {problem}") from problem
+    return header
+
+
+def numbers(path: Path, entry: Mapping[str, Any]) -> Array:
+    """A tensor's numbers. NumPy has no bfloat16, but it is the upper half of a float32: zeros go below."""
+    (first, end), kind = entry["data_offsets"], READABLE[entry["dtype"]]
     with path.open("rb") as file:
-        start = int.from_bytes(file.read(8), "little")
-        entry = json.loads(file.read(start))[name]
-        first, end = entry["data_offsets"]
-        file.seek(8 + start + first)
-        halves = np.frombuffer(file.read(end - first), dtype="<u2")
-    return (halves.astype(np.uint32) << 16).view(np.float32).astype(np.float64).reshape(entry["shape"])
+        file.seek(first)
+        content = file.read(end - first)
+    try:
+        if kind == "bfloat16":
+            found = (np.frombuffer(content, "<u2").astype(np.uint32) << 16).view(np.float32)
+        else:
+            found = np.frombuffer(content, np.dtype(kind).newbyteorder("<"))
+        return found.astype(np.float64).reshape(entry["shape"])
+    except ValueError as problem:
+        raise FolderError(f"{path} is not a readable safetensors file: {problem}") from problem
 
 
 def two(name: str, *weight: int, bias: bool = True) -> dict[str, Shape]:

@@ -151,5 +151,6 @@ def check_limit(limit: int | None, long: str, *, needed: int) -> None:
         raise SettingError(f"long={long!r} is not known; use 'truncate' or 'error'")
     if limit is not None and limit < needed:
         raise SettingError(
-            f"limit={limit} has no room for the {needed} special tokens; make it at least {needed}"
+            f"limit={limit} has no room for the {needed} special tokens; make it at least {needed} "
+            "(of a model: its positions in config.json, and model_max_length in tokenizer_config.json)"
         )

@@ -15,7 +15,7 @@ from clearhead.text.words import count_words
 BEGIN, END, UNKNOWN = "<s>", "</s>", "[UNK]"
 CONTROL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MOST = 10_000_000  # the library takes room for all of them at once
-MINIMUM = {"bpe": 256 + 2, "wordpiece": len(CONTROL) + 2, "characters": 4}
+MINIMUM = {"bpe": 256 + 2, "wordpiece": len(CONTROL) + 4, "characters": 4}
 CHARACTERS = 1000  # most characters of a WordPiece vocabulary; texts with others are unknown words
 # Special tokens of models for masked tokens, in the order of their ids, as RoBERTa and ModernBERT have them.
 MASKED = {
@@ -56,7 +56,7 @@ def train_tokenizer(
     if vocab < MINIMUM[kind]:
         needs = {
             "bpe": f"256 bytes and {BEGIN} and {END}",
-            "wordpiece": f"{', '.join(CONTROL)} and a character",
+            "wordpiece": f"{', '.join(CONTROL)}, a character, which takes two, and as much beside",
             "characters": f"{BEGIN}, {END}, {UNKNOWN} and a character",
         }
         raise SettingError(f"vocab={vocab} is too small; make it at least {MINIMUM[kind]}, for {needs[kind]}")
