@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -205,7 +204,7 @@ def judged(file: BinaryIO, path: Path) -> tuple[int, dict[str, Any]]:
             raise FolderError(f"{path}: {name} is of kind {facts['dtype']}; known: {', '.join(KINDS)}")
         if any(type(number) is not int or number < 0 for number in (begin, stop, *shape)):
             raise ValueError(f"{name} has the shape {shape} at {begin} to {stop}")
-        if begin != end or stop - begin != prod(shape) * KINDS[facts["dtype"]].itemsize:
+        if begin != end or stop - begin != math.prod(shape) * KINDS[facts["dtype"]].itemsize:
             raise ValueError(f"{name} of shape {shape} does not lie where it should, at {begin} to {stop}")
         end = stop
     if (expected := 8 + size + end) != whole:
