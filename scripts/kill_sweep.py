@@ -1,7 +1,7 @@
 """Kill `clearhead train` again and again, resume it, and compare with a run that nothing disturbed.
 
     python scripts/kill_sweep.py [--kills 40] [--seed 0] [--base FOLDER]
-                                 [--task classify|language|fill|lora]
+                                 [--task classify|language|fill|translate|lora]
 
 Every run is a process of its own, killed with SIGKILL before a random one of its file operations (so also in
 the middle of a save) or after a random time. Whatever happened, the run that is resumed to its end must leave
@@ -37,6 +37,7 @@ MORE = {
     "classify": [],
     "language": ["--architecture", "gpt2", *LANGUAGE],
     "fill": ["--whole-words", *LANGUAGE],
+    "translate": ["--target-column", "label"],
     "lora": "--lora 2 --lora-dropout 0.1 --checkpointing --ema 0.9".split() + LANGUAGE,
 }
 NOT_BEGUN = "holds no run to go on with"

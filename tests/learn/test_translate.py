@@ -13,7 +13,7 @@ from clearhead.learn.translate import TranslateRun
 from clearhead.settings import Translating
 from clearhead.tasks.language import IGNORED, next_token_loss
 from clearhead.tasks.translate import Translations
-from translators import pairs, published, tiny_folder
+from translators import NAMES, pairs, published, tiny_folder
 
 NOUNS = ["dog", "cat", "bird", "fish", "cow", "horse"]
 COLOURS = ["red", "green", "blue", "white"]
@@ -93,13 +93,17 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, separate):
         assert model.config.target_vocab == model.loaded.target.vocab_size
 
 
-def test_t5_learns_further_and_stays_t5(tmp_path):
-    base = tiny_folder(tmp_path / "base", "t5", decoder_start_token_id=1, eos_token_id=3)
+@pytest.mark.shows("train")
+@pytest.mark.parametrize("translates", [True])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_family_learns_further_and_stays_what_it_is(tmp_path, name, translates):
+    base = tiny_folder(tmp_path / "base", name, decoder_start_token_id=1)
     given = {"layers": 3, "width": 256, "heads": 4, "vocab": 8000}  # the usual, which shape no model here
-    run = TranslateRun(settings(tmp_path, base=str(base), prefix="the ", **given))
-    list(run)
-    assert ch.load(tmp_path / "run").loaded.family.model_type == "t5"
-    assert run.resolved()["prefix"] == "the "
+    list(TranslateRun(settings(tmp_path, base=str(base), **given)))
+    before, after = ch.load(base), ch.load(tmp_path / "run")
+    assert after.loaded.family.model_type == before.loaded.family.model_type
+    assert after.config == before.config and after.loaded.begin == before.loaded.begin
+    assert not same(weights(base), weights(tmp_path / "run"))
 
 
 def test_empty_sides_are_left_out_and_told_and_long_ones_cut(tmp_path):
