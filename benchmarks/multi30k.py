@@ -39,13 +39,16 @@ def prepare(job: Job) -> Result:
         rows = list(zip(*(texts.lines(part, language)[:most] for language in ("en", "de")), strict=True))
         wrong = [row for row in rows if any("\t" in text for text in row)]
         assert not wrong, wrong[:1]
-        (folder / f"{part}.tsv").write_text("".join(f"{read}\t{said}\n" for read, said in rows))
+        (folder / f"{part}.tsv").write_text(
+            "source\ttarget\n" + "".join(f"{read}\t{said}\n" for read, said in rows)
+        )
     return {}
 
 
 def rows_of(job: Job, part: str) -> tuple[list[str], list[str]]:
     """The texts and their translations."""
-    rows = [line.split("\t") for line in (Path(job["folder"]) / f"{part}.tsv").read_text().splitlines()]
+    lines = (Path(job["folder"]) / f"{part}.tsv").read_text().split("\n")[1:-1]
+    rows = [line.split("\t") for line in lines]
     return [read for read, _ in rows], [said for _, said in rows]
 
 
@@ -120,7 +123,7 @@ def clearhead(job: Job) -> Result:
     for name in ("layers", "width", "heads", "hidden", "vocab"):
         train += [f"--{name}", size[name]]
     train += ["--batch-tokens", job["tokens"], "--epochs", max(1, round(job["epochs"])), "--dropout", DROPOUT]
-    train += ["--learning-rate", peak, "--warmup", job["warmup"], "--decay", "inverse_sqrt"]
+    train += ["--learning-rate", peak, "--warmup", job["warmup"], "--schedule", "inverse_sqrt"]
     seconds, done = measuring.clock(lambda: command(train))
     if done.returncode:
         return {"skipped": done.stderr.strip().splitlines()[-1]}
@@ -132,7 +135,7 @@ def clearhead(job: Job) -> Result:
         took, made = measuring.clock(lambda ask=ask: command(ask))
         if made.returncode:
             return {"skipped": made.stderr.strip().splitlines()[-1]}
-        answers = [json.loads(line)["text"] for line in made.stdout.splitlines()]
+        answers = [json.loads(line)["answer"] for line in made.stdout.splitlines()]
         said[name] = scored(job, answers) | {"seconds": took}
     return {"seconds": seconds, "epochs": max(1, round(job["epochs"])), "answers": said}
 
