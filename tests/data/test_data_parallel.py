@@ -49,8 +49,9 @@ def test_tables_have_a_column_for_each_side(tmp_path):
 
 def test_what_is_no_file_of_pairs_is_refused_by_name(tmp_path):
     lines, table = write(tmp_path / "x.txt", "a\n"), write(tmp_path / "x.tsv", "source\ttarget\na\tb\n")
-    with pytest.raises(DataError, match="holds one text a line; give a second file"):
-        read(lines)
+    for one in (lines, write(tmp_path / "x.en", "a\n")):
+        with pytest.raises(DataError, match="holds one text a line; give a second file"):
+            read(one)
     with pytest.raises(DataError, match=r"x.tsv is a table \(tsv\); give it alone"):
         read(lines, table)
     nothing = write(tmp_path / "n.jsonl", '{"source": "a", "target": null}\n')

@@ -1,11 +1,13 @@
 """Runs that learn what texts become: the whole way, stopped and gone on with, further from another model."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
 
 import clearhead as ch
+import clearhead.app
 from clearhead.app.cli import main
 from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, Interrupted, SettingError
@@ -141,6 +143,15 @@ def test_too_few_pairs_and_other_models_are_refused(tmp_path):
     given = {"layers": 3, "width": 256, "heads": 4, "vocab": 8000}
     with pytest.raises(SettingError, match="is no encoder–decoder"):
         TranslateRun(settings(tmp_path, base=str(decoder(tmp_path / "d", "gpt2")), **given))
+
+
+@pytest.mark.parametrize("task", ["classify", "language", "fill"])
+def test_other_tasks_refuse_an_encoder_decoder_by_name(tmp_path, task):
+    folder = tiny_folder(tmp_path / "base", "bart")
+    reviews = str(Path(clearhead.app.__file__).parent / "reviews.csv")
+    data = reviews if task == "classify" else [reviews]
+    with pytest.raises(SettingError, match="is an encoder–decoder, which learns what texts become"):
+        ch.train(task, base=str(folder), data=data, out=str(tmp_path / "out"))
 
 
 @pytest.mark.parametrize("bias", [False, True])

@@ -39,10 +39,10 @@ def pairs_of(
         yield from _beside(*paths, format=format, errors=errors)
         return
     (path,) = paths
-    if form_of(path, format) == "text":
+    if path != "-" and not _table(path) and format in (None, "text"):
         raise DataError(
-            f"{path} holds one text a line; give a second file with what each becomes, or a file of pairs "
-            "(.tsv, .csv or .jsonl)"
+            f"{path} holds one text a line; give a second file with what each becomes (train: --data A B; "
+            "evaluate: --references B), or a file of pairs (.tsv, .csv or .jsonl, or say which with --format)"
         )
     found = records(path, format=format, errors=errors)
     first = next(found)

@@ -14,7 +14,7 @@ from clearhead.errors import DataError, SettingError
 from clearhead.learn.corpus import Texts
 from clearhead.learn.corpus_run import CorpusRun
 from clearhead.learn.finish import write_fill_card
-from clearhead.learn.start import refuse_huge
+from clearhead.learn.start import refuse_huge, refuse_translator
 from clearhead.model.config import Fill
 from clearhead.settings import Encoder, Masked
 from clearhead.tasks.fill import FillScores, Gaps, Hiding
@@ -81,6 +81,7 @@ def starting_filler(settings: Masked, texts: Sequence[str]) -> tuple[Loaded, lis
     whole texts is let go, and a body without a head for masked tokens gets a new one."""
     if settings.base != "new":
         loaded = read_folder(locate(settings.base), settings)
+        refuse_translator(loaded, settings)
         network = loaded.network
         if network.config.causal:
             raise SettingError(

@@ -16,7 +16,7 @@ from clearhead.learn.corpus import Chats, Texts
 from clearhead.learn.corpus_run import CorpusRun
 from clearhead.learn.encoded import Encoded, open_end
 from clearhead.learn.finish import write_language_card
-from clearhead.learn.start import refuse_huge
+from clearhead.learn.start import refuse_huge, refuse_translator
 from clearhead.settings import Language, Speaker
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.pieces import around
@@ -132,6 +132,7 @@ def starting_speaker(settings: Language, texts: Texts | Chats | Encoded) -> Load
     """The model before its first step."""
     if settings.base != "new":
         loaded = read_folder(locate(settings.base), settings)
+        refuse_translator(loaded, settings)
         if not loaded.network.config.language_head:
             raise SettingError(
                 f"--from {settings.base} has no language head, so it cannot learn what comes next"

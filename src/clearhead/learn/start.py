@@ -40,6 +40,7 @@ def starting_model(settings: Training, rows: Sequence[Row], *, task: Task) -> Lo
     if settings.base == "new":
         return with_mean(new_model(settings, rows, task=task), rows)
     loaded = read_folder(locate(settings.base), settings)
+    refuse_translator(loaded, settings)
     network = loaded.network
     facts = network.head_facts or loaded.new_head
     if settings.pooling:
@@ -60,6 +61,15 @@ def pooled(head: Head, pooling: Pooling) -> Head:
     if pooling is Pooling.CLS:
         return replace(head, pooling=pooling)
     return replace(head, pooling=pooling, dense=False, dense_norm=False, drop_first=False)
+
+
+def refuse_translator(loaded: Loaded, settings: Learning) -> None:
+    """Refuse a model that answers texts with texts where something else is learned."""
+    if loaded.network.config.translates:
+        raise SettingError(
+            f"--from {settings.base} is an encoder–decoder, which learns what texts become: train translate "
+            "--from it, or give another model"
+        )
 
 
 def with_mean(loaded: Loaded, rows: Sequence[Row]) -> Loaded:
