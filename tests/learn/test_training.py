@@ -252,7 +252,7 @@ def test_a_model_from_nothing_is_the_encoder_of_2017_in_our_own_folder(reviews, 
     config = json.loads((out / "config.json").read_text())
     assert config["model_type"] == "clearhead"
     facts = config["facts"]
-    assert facts["positions"] == {"kind": "sinusoidal"} and facts["activation"] == "relu"
+    assert facts["positions"]["kind"] == "sinusoidal" and facts["activation"] == "relu"
     assert not facts["norm_first"] and config["head"]["pooling"] == (pooling or "mean")
     assert all(finding.verdict != "fail" for finding in ch.verify(ch.load(out)))
 

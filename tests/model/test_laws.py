@@ -221,7 +221,6 @@ BOTH = {
         TRANSLATES, positions=Relative(8, 20), norm=Norm.RMS, norm_first=True, bias=False, head_width=5,
         gated=True, tied=False, target_vocab=70,
     ),
-    "bare": replace(TRANSLATES, norm_first=True, first_norm=False, qk_norm=True),
 }  # fmt: skip
 
 
@@ -244,6 +243,8 @@ def test_heads_that_do_not_divide_the_width_are_refused_by_name():
         ({"language_head": True}, "language_head=True"),
         ({"decoder_layers": 2, "causal": True}, "decoder_layers=2 does not go with causal=True"),
         ({"decoder_layers": 2, "segments": 2}, "segments=2"),
+        ({"decoder_layers": 2, "language_head": True, "qk_norm": True}, "qk_norm=True"),
+        ({"decoder_layers": 2, "language_head": True, "first_norm": False}, "first_norm=False"),
         ({"target_vocab": 0}, "target_vocab=0"),
         ({"positions": Relative(3, 128)}, "positions.buckets=3"),
         ({"positions": Relative(32, 8)}, "positions.distance=8"),

@@ -207,7 +207,7 @@ def refuse_unbuilt(config: Config) -> None:
     """Refuse, by name, facts that do not go together."""
     if config.language_head and not (config.causal or config.translates):
         raise SettingError("language_head=True is for causal=True, or for decoder_layers")
-    others = ("causal", "parallel", "fill", "embedding_width", "segments", "window", "qk_norm")
-    found = [f"{name}={getattr(config, name)!r}" for name in others if getattr(config, name)]
-    if config.translates and found:
-        raise SettingError(f"decoder_layers={config.decoder_layers} does not go with {found[0]}")
+    others = ("causal", "parallel", "fill", "embedding_width", "segments", "window", "qk_norm", "first_norm")
+    for name in others if config.translates else ():
+        if bool(value := getattr(config, name)) != (name == "first_norm"):
+            raise SettingError(f"decoder_layers={config.decoder_layers} does not go with {name}={value!r}")
