@@ -182,7 +182,7 @@ def main() -> None:
     job = {"size": SHAPE, "pairs": None, "sentences": 1000, "tokens": 4096, "warmup": 1000, "minutes": 20.0}
     if options.quick:
         small = {"size": SHAPE | {"vocab": 2000}, "pairs": 2000, "sentences": 100}
-        job |= small | {"tokens": 1024, "warmup": 100, "minutes": 0.5}
+        job |= small | {"tokens": 1024, "warmup": 40, "minutes": 0.5}
     job |= {"cores": options.cores, "seed": options.seed, "epochs": options.epochs or 1.0}
     job["minutes"] = options.minutes or job["minutes"]
     found: dict[str, Result] = {}
