@@ -232,6 +232,24 @@ def test_sizes_of_an_encoder_decoder_are_those_of_the_model(name):
     assert found.embedding == sum(table.numel() for table in tables)
 
 
+@pytest.mark.parametrize("config", [*SHAPES, *BOTH.values()])
+def test_every_weight_of_a_new_model_is_drawn(config, monkeypatch):
+    """None is what happened to lie in memory."""
+    plain = torch.nn.Module.to_empty
+
+    def poisoned(module, **options):
+        made = plain(module, **options)
+        with torch.no_grad():
+            for parameter in made.parameters():
+                parameter.fill_(torch.nan)
+        return made
+
+    monkeypatch.setattr(torch.nn.Module, "to_empty", poisoned)
+    for head in [None] if config.translates else [None, Head(3), Head(4, Pooling.MEAN, dense=False)]:
+        model = new_transformer(config, head, seed=0)
+        assert all(parameter.isfinite().all() for parameter in model.parameters())
+
+
 def test_heads_that_do_not_divide_the_width_are_refused_by_name():
     with pytest.raises(SettingError, match="width=16 cannot be shared by heads=3 evenly"):
         replace(CONFIG, heads=3)

@@ -33,8 +33,9 @@ def initialise(module: nn.Module, config: Config, *, generator: torch.Generator)
                     nn.init.normal_(matrix, std=config.initial_std, generator=generator)
                 else:
                     nn.init.xavier_uniform_(matrix, generator=generator)
-        if isinstance(bias := getattr(part, "bias", None), nn.Parameter):
-            nn.init.zeros_(bias)
+        for name in ("bias", "language_bias"):
+            if isinstance(bias := getattr(part, name, None), nn.Parameter):
+                nn.init.zeros_(bias)
 
 
 def new_transformer(config: Config, head: Head | None, *, seed: int, scaled: bool = False) -> Transformer:
