@@ -18,7 +18,7 @@ The full run takes about 5 minutes a round on two cores, the quick one (2 + 2 bl
 
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -39,37 +39,6 @@ def pairs_of(job: Job, part: str) -> list[Pair]:
     return [tuple(pair) for pair in json.loads((Path(job["folder"]) / f"{part}.json").read_text())]
 
 
-class Objective:
-    """What clearhead's trainer learns from pairs: the smoothed loss of every token of an answer."""
-
-    def __init__(self, pairs: Sequence[Pair], *, start: int):
-        self.pairs, self.start = pairs, start
-        self.lengths = [len(read) + len(said) for read, said in pairs]
-
-    def size(self, members: Sequence[int]) -> float:
-        """How many tokens are answered."""
-        return float(sum(len(self.pairs[index][1]) for index in members))
-
-    def loss(self, network, members, *, drop):  # type: ignore[no-untyped-def]
-        """Σ of −(1 − s) log p(target) − s · the mean of log p over the vocabulary (Szegedy et al. 2016,
-        section 7), which is Σ −log p(target) + s · x · (w_target − the mean of w)."""
-        import torch
-
-        from clearhead.model.layout import pack
-        from clearhead.tasks.language import IGNORED, next_token_loss
-
-        read, said = ([self.pairs[index][side] for index in members] for side in (0, 1))
-        lengths = [[len(ids) for ids in side] for side in (read, said)]
-        source = pack(read, beside=lengths[1])
-        target = pack([[self.start, *ids[:-1]] for ids in said], beside=lengths[0])
-        stream = network.answering(source, target, drop=drop)
-        right = torch.tensor([id for index in target.layout.order for id in said[index]])
-        rows, weight = stream[: len(right)], network.next_weight
-        targets = torch.nn.functional.pad(right, (0, len(stream) - len(right)), value=IGNORED)
-        smooth = (rows * (torch.nn.functional.embedding(right, weight) - weight.mean(0))).sum()
-        return next_token_loss(stream, weight, targets=targets) + SMOOTHING * smooth
-
-
 def learn(job: Job) -> Result:
     """The library's trainer."""
     import torch
@@ -78,6 +47,7 @@ def learn(job: Job) -> Result:
     from clearhead.learn.schedule import Schedule
     from clearhead.learn.trainer import Plan, Trainer
     from clearhead.model.config import Activation, Config, Sinusoidal
+    from clearhead.tasks.translate import Translations
 
     torch.set_num_threads(job["cores"])
     size = job["size"]
@@ -86,7 +56,8 @@ def learn(job: Job) -> Result:
         scale_embedding=True, language_head=True, dropout=DROPOUT, attention_dropout=DROPOUT,
         hidden_dropout=DROPOUT,
     )  # fmt: skip
-    objective = Objective(pairs_of(job, "train"), start=size["vocab"] - 1)
+    read, said = zip(*pairs_of(job, "train"), strict=True)
+    objective = Translations(read, said, size["vocab"] - 1, SMOOTHING)
     plan = Plan(epochs=1, batch_tokens=job["tokens"], accumulate=1, max_steps=None, seed=0, dropout=None)
     trainer = Trainer(new_transformer(config, None, seed=0), objective, plan=plan)
     trainer.prepare(
@@ -97,7 +68,7 @@ def learn(job: Job) -> Result:
     trainer.estimate()  # warms up, changes nothing
     seconds, steps = measuring.clock(lambda: list(trainer.run()))
     batches = [batch for step in trainer.steps for batch in step[2]]
-    sums = [sum(len(objective.pairs[i][side]) for i in batch) for batch in batches for side in (0, 1)]
+    sums = [sum(objective.keys[i][side] for i in batch) for batch in batches for side in (0, 1)]
     tokens = sum(-(-one // 8) * 8 for one in sums)
     return told(job, seconds, tokens=tokens, steps=len(steps), losses=[step.loss for step in steps])
 

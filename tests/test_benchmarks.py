@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
-from torch.nn.functional import cross_entropy
 
 import encoder
 import engines
@@ -23,11 +22,7 @@ import rotten_tomatoes
 import shapes
 import train_classify
 import train_fill
-import translate
-from clearhead.checkpoint.fresh import new_transformer
 from clearhead.learn.schedule import Schedule
-from clearhead.model.config import Config, Sinusoidal
-from clearhead.model.layout import pack
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if "__main__" in path.read_text())
@@ -180,20 +175,6 @@ def test_pairs_are_batched_by_tokens_each_once():
     for batches in (texts.by_tokens(pairs, budget=200), texts.shuffled(pairs, size=16)):
         assert sorted(index for batch in batches for index in batch) == list(range(100))
     assert all(texts.rectangle(batch, pairs) <= 200 for batch in texts.by_tokens(pairs, budget=200))
-
-
-def test_the_translation_benchmark_smooths_labels_as_torch_does():
-    facts = {"layers": 1, "decoder_layers": 1, "language_head": True}
-    config = Config(vocab=50, width=16, heads=2, hidden=32, positions=Sinusoidal(), **facts)
-    network = new_transformer(config, None, seed=0)
-    pairs = [([7, 8, 1], [9, 1]), ([5, 1], [30, 4, 20, 1]), ([6, 6, 6, 1], [3, 1])]
-    given = float(translate.Objective(pairs, start=49).loss(network, [0, 1, 2], drop=None))
-    right = 0.0
-    for read, said in pairs:
-        rows = network.answering(pack([read]), pack([[49, *said[:-1]]]))[: len(said)]
-        kind = {"reduction": "sum", "label_smoothing": translate.SMOOTHING}
-        right += float(cross_entropy(network.next_logits(rows), torch.tensor(said), **kind))
-    assert given == pytest.approx(right, rel=1e-5)
 
 
 def test_a_plain_translator_finds_the_likeliest_answer():

@@ -23,8 +23,8 @@ from clearhead.model.config import (
     Rotary,
     Sinusoidal,
 )
-from clearhead.model.layout import pack
 from clearhead.reference import folder as reference
+from clearhead.tasks.translate import side_by_side
 from clearhead.text.tokenizer import Tokenizer
 from families import write_tokenizer
 
@@ -79,9 +79,9 @@ def test_a_folder_of_ours_is_read_as_it_was_saved_and_equals_the_twin(name, toke
     assert all(torch.equal(tensor, state.pop(key)) for key, tensor in loaded.network.state_dict().items())
     assert not state
     network, (sources, answers) = again.network.double(), zip(*PAIRS, strict=True)
-    target = pack(answers, beside=list(map(len, sources)))
+    source, target = side_by_side(sources, answers)
     with torch.inference_mode():
-        stream = network.answering(pack(sources, beside=list(map(len, answers))), target)
+        stream = network.answering(source, target)
         for source, answer, rows in zip(sources, answers, target.layout.slices, strict=True):
             right = torch.from_numpy(whole.logits(source, answer))
             torch.testing.assert_close(network.next_logits(stream[rows]), right, atol=1e-10, rtol=1e-10)

@@ -10,8 +10,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from clearhead.checkpoint.folder import OLD, read_folder, write_folder
 from clearhead.errors import FolderError
-from clearhead.model.layout import pack
 from clearhead.settings import Opening
+from clearhead.tasks.translate import side_by_side
 from clearhead.text import Tokenizer
 from published_seq2seq import build, descriptions
 
@@ -103,9 +103,9 @@ def test_it_answers_as_the_published_code_does_that_reads_the_same_folder(descri
     assert [start, loaded.begin.first] == [stated.decoder_start_token_id, stated.forced_bos_token_id]
     assert list(loaded.ends) == [stated.eos_token_id]
     sources, answers = [source for source, _ in PAIRS], [[start, *answer] for _, answer in PAIRS]
-    target = pack(answers, beside=list(map(len, sources)))
+    source, target = side_by_side(sources, answers)
     with torch.inference_mode():
-        stream = network.answering(pack(sources, beside=list(map(len, answers))), target)
+        stream = network.answering(source, target)
         for source, answer, rows in zip(sources, answers, target.layout.slices, strict=True):
             given = {"input_ids": torch.tensor([source]), "decoder_input_ids": torch.tensor([answer])}
             right = theirs(**given).logits[0]

@@ -1,6 +1,7 @@
 """Answers of encoder–decoders: those of the published code, and none that depends on its company."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -132,3 +133,23 @@ def test_what_is_asked_for_by_files_keeps_its_order_and_empty_texts(tmp_path):
     assert all(answer.tokens for place, answer in enumerate(answers) if place != 1)
     one = continued(model, rows[2:3], settings=Generating(max_new_tokens=5), long="truncate")
     assert one == found[2:3]
+
+
+def test_a_text_of_a_pair_that_is_too_long_is_named_by_file_and_row(tmp_path):
+    model = model_of(tmp_path / "m", "bart")
+    (tmp_path / "x.en").write_text("good\n" + "soup " * 60 + "\n")
+    (tmp_path / "x.de").write_text("gut\nSuppe\n")
+    given = {"references": str(tmp_path / "x.de"), "format": "text", "max_new_tokens": 3}
+    with pytest.raises(DataError, match=r"x.en, row 2: the text has \d+ tokens, the model takes 32"):
+        ch.evaluate(model, tmp_path / "x.en", long="error", **given)
+    scores = ch.evaluate(model, tmp_path / "x.en", **given).metrics
+    assert scores.texts == 2 and scores.truncated == 1
+
+
+def test_a_prefix_is_read_and_not_told(tmp_path):
+    model = model_of(tmp_path, "t5")
+    rows = [Row("soup", None, "f", 1, {}), Row(" ", None, "f", 2, {})]
+    ways = Generating(max_new_tokens=4)
+    (row, answer), (_, nothing) = continued(model, rows, settings=ways, long="truncate", prefix="the good ")
+    whole = continued(model, [replace(rows[0], text="the good soup")], settings=ways, long="truncate")
+    assert row.text == "soup" and answer == whole[0][1] and nothing.answer is None

@@ -14,7 +14,7 @@ from clearhead.errors import DataError, Interrupted, SettingError
 from clearhead.learn.translate import TranslateRun
 from clearhead.settings import Translating
 from clearhead.tasks.language import IGNORED, next_token_loss
-from clearhead.tasks.translate import Translations
+from clearhead.tasks.translate import Translations, side_by_side
 from translators import NAMES, pairs, published, tiny_folder
 
 NOUNS = ["dog", "cat", "bird", "fish", "cow", "horse"]
@@ -195,3 +195,17 @@ def test_the_loss_of_pairs_is_that_of_the_published_code(tmp_path, name):
             right += float(out.loss) * len(answer)
         mine = float(found.loss(model.loaded.network, range(len(given)), drop=None))
     assert mine == pytest.approx(right, rel=1e-4)
+
+
+def test_the_loss_of_pairs_is_smoothed_as_torch_does_it(tmp_path):
+    network = ch.load(tiny_folder(tmp_path, "marian", wide=True)).loaded.network
+    given, right = pairs(), 0.0
+    found = Translations(*zip(*given, strict=True), start=1, smoothing=0.1)
+    how = {"reduction": "sum", "label_smoothing": 0.1}
+    with torch.no_grad():
+        for source, answer in given:
+            rows = network.answering(*side_by_side([source], [[1, *answer[:-1]]]))[: len(answer)]
+            logits = network.next_logits(rows)
+            right += float(torch.nn.functional.cross_entropy(logits, torch.tensor(answer), **how))
+        mine = float(found.loss(network, range(len(given)), drop=None))
+    assert mine == pytest.approx(right, rel=1e-5)

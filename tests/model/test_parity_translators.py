@@ -8,6 +8,7 @@ from clearhead.checkpoint.folder import read_folder
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
+from clearhead.tasks.translate import side_by_side
 from float64 import in_float64
 from translators import NAMES, doubled, kind, pairs, published, tiny_folder
 
@@ -16,9 +17,7 @@ PAIRS = pairs()
 
 def both(given):
     """The two batches of some pairs."""
-    sources, answers = [source for source, _ in given], [answer for _, answer in given]
-    lengths = [list(map(len, one)) for one in (sources, answers)]
-    return pack(sources, beside=lengths[1]), pack(answers, beside=lengths[0])
+    return side_by_side([source for source, _ in given], [answer for _, answer in given])
 
 
 @pytest.mark.shows("load")

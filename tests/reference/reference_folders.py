@@ -29,9 +29,17 @@ class Published:
                 with torch.no_grad():
                     for name, parameter in self.model.named_parameters():
                         parameter.normal_(mean=float(parameter.ndim == 1 and "weight" in name), std=0.3)
+                    for name, buffer in self.model.named_buffers():
+                        if name == "final_logits_bias":
+                            buffer.normal_(std=0.3)
+            self.exact()
             self.model.save_pretrained(folder)
             self.model.set_attn_implementation("eager")
             self.model.double()
+            self.exact()
+
+    def exact(self) -> None:
+        """Put back what the published code computes once, and float32 or random numbers have changed."""
 
     def says(self, ids: list[int], segments: list[int] | None = None) -> tuple[Array, Array | None]:
         """Hidden vectors, and the logits, or the pooled vector, or None."""

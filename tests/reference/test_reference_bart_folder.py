@@ -5,7 +5,14 @@ import pytest
 from reference_folders import add_tensors, edit_config, rename_tensors
 from safetensors.numpy import load_file, save_file
 from transformers import BartConfig, BartForConditionalGeneration, BartForSequenceClassification, BartModel
-from translator_folders import VOCAB, Pair, assert_translates, pairs, translator
+from translator_folders import (
+    VOCAB,
+    Pair,
+    assert_sees_its_source_and_nothing_ahead,
+    assert_translates,
+    pairs,
+    translator,
+)
 
 from clearhead.errors import DataError, FolderError
 from clearhead.reference import read
@@ -101,13 +108,7 @@ def test_old_files_hold_the_table_several_times(tmp_path):
 
 def test_a_target_sees_all_of_its_source_and_nothing_to_its_right(tmp_path):
     save(tmp_path)
-    ours = translator(tmp_path)
-    source, target = pairs()[-1]
-    whole = ours.logits(source, target)
-    for cut in (1, 7, 31):
-        np.testing.assert_allclose(ours.logits(source, target[:cut]), whole[:cut], rtol=0, atol=1e-12)
-    changed = ours.logits([*source[:-1], (source[-1] + 1) % VOCAB], target)
-    assert (np.abs(changed - whole).max(axis=1) > 1e-6).all()
+    assert_sees_its_source_and_nothing_ahead(tmp_path)
 
 
 def test_positions_end_in_the_source_and_in_the_target(tmp_path):

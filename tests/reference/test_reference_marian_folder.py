@@ -5,7 +5,13 @@ import pytest
 from reference_folders import add_tensors, edit_config
 from safetensors.numpy import load_file
 from transformers import MarianConfig, MarianModel, MarianMTModel
-from translator_folders import VOCAB, Pair, assert_translates, pairs, translator
+from translator_folders import (
+    VOCAB,
+    Pair,
+    assert_sees_its_source_and_nothing_ahead,
+    assert_translates,
+    translator,
+)
 
 from clearhead.errors import FolderError
 from clearhead.reference import read, sinusoidal_positions
@@ -118,13 +124,7 @@ def test_positions_have_no_end(tmp_path):
 
 def test_a_target_sees_all_of_its_source_and_nothing_to_its_right(tmp_path):
     save(tmp_path)
-    ours = translator(tmp_path)
-    source, target = pairs()[-1]
-    whole = ours.logits(source, target)
-    for cut in (1, 7, 31):
-        np.testing.assert_allclose(ours.logits(source, target[:cut]), whole[:cut], rtol=0, atol=1e-12)
-    changed = ours.logits([*source[:-1], (source[-1] + 1) % VOCAB], target)
-    assert (np.abs(changed - whole).max(axis=1) > 1e-6).all()
+    assert_sees_its_source_and_nothing_ahead(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,13 @@ import torch
 from reference_folders import add_tensors, edit_config
 from safetensors.numpy import load_file, save_file
 from transformers import T5Config, T5EncoderModel, T5ForConditionalGeneration, T5Model
-from translator_folders import VOCAB, Pair, assert_translates, pairs, translator
+from translator_folders import (
+    VOCAB,
+    Pair,
+    assert_sees_its_source_and_nothing_ahead,
+    assert_translates,
+    translator,
+)
 
 from clearhead.errors import DataError, FolderError
 from clearhead.reference import read
@@ -119,13 +125,7 @@ def test_the_table_may_lie_under_its_second_name_alone(tmp_path):
 
 def test_a_target_sees_all_of_its_source_and_nothing_to_its_right(tmp_path):
     save(tmp_path)
-    ours = translator(tmp_path)
-    source, target = pairs()[-1]
-    whole = ours.logits(source, target)
-    for cut in (1, 7, 31):
-        np.testing.assert_allclose(ours.logits(source, target[:cut]), whole[:cut], rtol=0, atol=1e-12)
-    changed = ours.logits([*source[:-1], (source[-1] + 1) % VOCAB], target)
-    assert (np.abs(changed - whole).max(axis=1) > 1e-6).all()
+    assert_sees_its_source_and_nothing_ahead(tmp_path)
 
 
 def test_texts_without_tokens_and_ids_outside_the_vocabulary_are_refused(tmp_path):

@@ -5,7 +5,7 @@ from unittest import mock
 
 import numpy as np
 import torch
-from reference_folders import Array, close
+from reference_folders import Array, Published, close
 
 from clearhead.reference import WholeTranslator, read
 from float64 import in_float64
@@ -37,36 +37,19 @@ FACTS = {
 }
 
 
-class Pair:
+class Pair(Published):
     """One published encoder–decoder, saved into a folder."""
 
-    def __init__(self, folder: Path, kind: type, config: object, *, wide: bool = True):
-        """`wide`: standard deviation 0.3 everywhere, biases of the head too, which shows small mistakes."""
-        torch.manual_seed(0)
-        self.kind, self.folder = kind, folder
-        with in_float64(kind):
-            self.model = kind(config).eval()
-            if wide:
-                with torch.no_grad():
-                    for name, parameter in self.model.named_parameters():
-                        parameter.normal_(mean=float(parameter.ndim == 1 and "weight" in name), std=0.3)
-                    for name, buffer in self.model.named_buffers():
-                        if name == "final_logits_bias":
-                            buffer.normal_(std=0.3)
-            self.fix_positions()
-            self.model.save_pretrained(folder)
-            self.model.set_attn_implementation("eager")
-            self.model.double()
-            self.fix_positions()
-
-    def fix_positions(self) -> None:
+    def exact(self) -> None:
         """Fixed positions as they are computed, not as float32 rounds them, or as other numbers."""
         with mock.patch.object(torch, "FloatTensor", torch.DoubleTensor), torch.no_grad():
             for module in self.model.modules():
                 if hasattr(module, "create_weight"):
                     module.weight.copy_(module.create_weight())
 
-    def says(self, source: list[int], target: list[int]) -> tuple[Array, Array, Array | None]:
+    def says(  # type: ignore[override]
+        self, source: list[int], target: list[int]
+    ) -> tuple[Array, Array, Array | None]:
         """The memory, the decoder's vectors, and the logits, or None."""
         inputs = {"input_ids": torch.tensor([source]), "decoder_input_ids": torch.tensor([target])}
         with torch.no_grad(), in_float64(self.kind):
@@ -105,6 +88,17 @@ def assert_translates(theirs: Pair, *, vocab: int = VOCAB, target_vocab: int = V
             assert logits.shape == (len(target), target_vocab)
             close(ours.logits(source, target), logits)
             close(ours.next_logits(memory, target), logits[-1])
+
+
+def assert_sees_its_source_and_nothing_ahead(folder: Path) -> None:
+    """A later token changes nothing before it; the last one of the source changes everything."""
+    ours = translator(folder)
+    source, target = pairs()[-1]
+    whole = ours.logits(source, target)
+    for cut in (1, 7, 31):
+        np.testing.assert_allclose(ours.logits(source, target[:cut]), whole[:cut], rtol=0, atol=1e-12)
+    changed = ours.logits([*source[:-1], (source[-1] + 1) % VOCAB], target)
+    assert (np.abs(changed - whole).max(axis=1) > 1e-6).all()
 
 
 def assert_same(one, two, *, target_vocab=VOCAB):

@@ -4,7 +4,7 @@ Heavy imports stand inside the functions, so that help is instant.
 """
 
 import sys
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -160,9 +160,8 @@ def predict(
     else:
         rows = rows_of("-" if file is None else file, loaded, settings=settings)
     if loaded.speaks or loaded.translates:
-        if ways.prefix:
-            rows = [replace(row, text=ways.prefix + row.text) if not row.blank else row for row in rows]
-        found: Any = continued(loaded, rows, settings=ways, long=settings.long)
+        prefix = ways.prefix or ""
+        found: Any = continued(loaded, rows, settings=ways, long=settings.long, prefix=prefix)
     elif loaded.fills:
         found = fill_rows(loaded, rows, settings=settings, candidates=ways.candidates)
     else:

@@ -8,11 +8,12 @@ from clearhead.check.samples import Sample
 from clearhead.engine.modes import own_modes
 from clearhead.infer.batches import packed
 from clearhead.model.kernels import Context, Kernel, Source
-from clearhead.model.layout import Batch, Layout, Run, pack, round_up
+from clearhead.model.layout import Batch, Layout, Run, round_up
 from clearhead.model.transformer import Transformer
 from clearhead.reference.layers import Array
 from clearhead.reference.translator import WholeTranslator
 from clearhead.reference.whole import WholeModel
+from clearhead.tasks.translate import side_by_side
 
 
 @own_modes()
@@ -62,9 +63,7 @@ def rows_at(stream: Tensor, places: list[int]) -> Tensor:
 
 def both(samples: list[Sample]) -> tuple[Batch, Batch]:
     """The texts and their answers, each in one row."""
-    texts, said = [sample.text.ids for sample in samples], [sample.answer for sample in samples]
-    lengths = [[len(ids) for ids in side] for side in (texts, said)]
-    return pack(texts, beside=lengths[1]), pack(said, beside=lengths[0])
+    return side_by_side([sample.text.ids for sample in samples], [sample.answer for sample in samples])
 
 
 def one_by_one(answers: Layout, source: Layout) -> tuple[Run, ...]:

@@ -30,16 +30,22 @@ class Begin:
         return {name: value for name, value in said.items() if value is not None}
 
 
-def stated(folder: Path, values: Mapping[str, Any], *, name: str) -> tuple[Any, Path]:
+class Stated:
     """What a folder says of answers: in generation_config.json, else in config.json."""
-    path = folder / GENERATION
-    said = (read_json(path) if path.is_file() else {}).get(name)
-    return (values.get(name), folder / CONFIG) if said is None else (said, path)
+
+    def __init__(self, folder: Path, values: Mapping[str, Any]):
+        path = folder / GENERATION
+        self.tables = [(read_json(path) if path.is_file() else {}, path), (values, folder / CONFIG)]
+
+    def __call__(self, name: str) -> tuple[Any, Path]:
+        """A field's value, None where neither has it, and the file."""
+        said = [(table[name], path) for table, path in self.tables if table.get(name) is not None]
+        return said[0] if said else (None, self.tables[-1][1])
 
 
-def end_ids(folder: Path, values: Mapping[str, Any], *, tokenizer: Tokenizer) -> tuple[int, ...]:
+def end_ids(stated: Stated, tokenizer: Tokenizer) -> tuple[int, ...]:
     """The ids that end an answer; the tokenizer's end where no file names one."""
-    said, path = stated(folder, values, name=END)
+    said, path = stated(END)
     if said is None:
         eos = tokenizer.roles.get("eos_token")
         return () if eos is None else (eos,)
@@ -48,13 +54,13 @@ def end_ids(folder: Path, values: Mapping[str, Any], *, tokenizer: Tokenizer) ->
     )
 
 
-def beginning(folder: Path, values: Mapping[str, Any]) -> Begin:
+def beginning(stated: Stated) -> Begin:
     """How answers begin. Of words that are never said, those of several tokens are refused by name."""
     found: dict[str, int | None] = {}
     for name in (START, FIRST):
-        said, path = stated(folder, values, name=name)
+        said, path = stated(name)
         found[name] = None if said is None else an_id(said, said, source=f"{path}: {name}")
-    banned, path = stated(folder, values, name="bad_words_ids")
+    banned, path = stated("bad_words_ids")
     rows = banned or []
     if not isinstance(rows, list) or any(not isinstance(row, list) or len(row) != 1 for row in rows):
         raise FolderError(f"{path}: bad_words_ids={banned!r} is not supported, only single ids: [[0], [1]]")
@@ -73,8 +79,9 @@ def answers_of(
     folder: Path, values: Mapping[str, Any], *, tokenizer: Tokenizer, config: Config
 ) -> tuple[tuple[int, ...], Begin]:
     """The ids that end answers, and how answers begin; what the model does not have is refused."""
-    ends = end_ids(folder, values, tokenizer=tokenizer)
-    begin = beginning(folder, values) if config.translates else Begin()
+    stated = Stated(folder, values)
+    ends = end_ids(stated, tokenizer)
+    begin = beginning(stated) if config.translates else Begin()
     vocab = config.decoder.vocab if config.translates else config.vocab
     refuse_rowless(folder, tokenizer, vocab=vocab, spare=config.translates)
     named = [(END, id) for id in ends] + [("bad_words_ids", id) for id in begin.never]

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 
-from clearhead.data.read import Record, form_of, records
-from clearhead.data.rows import column_of, text_in
-from clearhead.data.wording import place
+from clearhead.data.read import form_by_ending, records
+from clearhead.data.rows import column_of, given_text
 from clearhead.errors import DataError
 from clearhead.settings.translate import Parallel
 
@@ -16,11 +15,12 @@ TARGETS = ("target", "tgt", "translation", "summary")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A text and what it becomes, exactly as in the files; `where` is the place, for messages."""
+    """A text and what it becomes, exactly as in the files; `file` and `row` of the text as in `Record`."""
 
     source: str
     target: str
-    where: str
+    file: str
+    row: int
 
     @property
     def blank(self) -> bool:
@@ -39,7 +39,7 @@ def pairs_of(
         yield from _beside(*paths, format=format, errors=errors)
         return
     (path,) = paths
-    if path != "-" and not _table(path) and format in (None, "text"):
+    if path != "-" and (format or form_by_ending(path)) in (None, "text"):
         raise DataError(
             f"{path} holds one text a line; give a second file with what each becomes (train: --data A B; "
             "evaluate: --references B), or a file of pairs (.tsv, .csv or .jsonl, or say which with --format)"
@@ -49,22 +49,13 @@ def pairs_of(
     source = column_of(first, reading.source_column, usual=SOURCES, role="source", taken={})
     target = column_of(first, reading.target_column, usual=TARGETS, role="target", taken={source: "source"})
     for record in chain([first], found):
-        yield Pair(_side(record, source), _side(record, target), place(record.file, record.row))
-
-
-def _side(record: Record, column: str) -> str:
-    """A text of a record; a missing one or null is refused by place."""
-    if record.values.get(column) is None:
-        where = place(record.file, record.row, column=column)
-        said = "holds null" if column in record.values else "is missing"
-        raise DataError(f"{where}: {said}; write a text, or take the row out")
-    return text_in(record, column)
+        yield Pair(given_text(record, source), given_text(record, target), record.file, record.row)
 
 
 def _beside(source: str, target: str, *, format: str | None, errors: str) -> Iterator[Pair]:
-    """Two files of lines; a table holds pairs, and is no side of one."""
+    """Two files of lines, whatever they are called; a table holds pairs, and is no side of one."""
     for path in (source, target):
-        if (form := form_of(path, format or ("text" if not _table(path) else None))) != "text":
+        if (form := format or form_by_ending(path)) not in (None, "text"):
             raise DataError(f"{path} is a table ({form}); give it alone, or two files of one text a line")
     sides = (records(path, format="text", errors=errors) for path in (source, target))
     for number, (one, other) in enumerate(zip_longest(*sides), start=1):
@@ -74,8 +65,4 @@ def _beside(source: str, target: str, *, format: str | None, errors: str) -> Ite
                 f"{longer}, row {number}: has no partner: {shorter} ends after row {number - 1}; both files "
                 "must have a line for each line of the other"
             )
-        yield Pair(text_in(one, "text"), text_in(other, "text"), place(one.file, one.row))
-
-
-def _table(path: str) -> bool:
-    return path.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".jsonl", ".ndjson"))
+        yield Pair(given_text(one, "text"), given_text(other, "text"), one.file, one.row)

@@ -95,13 +95,19 @@ def form_of(given: str, format: str | None) -> str:
         return format
     if given == "-":
         return "text"
-    ending = Path(given.lower().removesuffix(".gz")).suffix
-    if ending not in _FORMAT_BY_ENDING:
+    found = form_by_ending(given)
+    if found is None:
+        ending = Path(given.lower().removesuffix(".gz")).suffix
         raise DataError(
             f"{given}: the ending {ending!r} is not known; known are {' '.join(_FORMAT_BY_ENDING)} "
             f"(each also with .gz), or say what the file is with --format {'|'.join(FORMATS)}"
         )
-    return _FORMAT_BY_ENDING[ending]
+    return found
+
+
+def form_by_ending(given: str) -> str | None:
+    """The format that a file's name tells, None where it tells none."""
+    return _FORMAT_BY_ENDING.get(Path(given.lower().removesuffix(".gz")).suffix)
 
 
 def _values(lines: Iterable[str], file: str, *, form: str) -> Iterator[dict[str, object]]:

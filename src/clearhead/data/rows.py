@@ -170,11 +170,16 @@ def read_texts(
     first = next(found)
     name = column_of(first, text_column, usual=TEXT_COLUMNS, role="text", taken={})
     for record in chain([first], found):
-        if record.values.get(name) is None:
-            where = place(record.file, record.row, column=name)
-            said = "holds null" if name in record.values else "is missing"
-            raise DataError(f"{where}: {said}; write a text, or take the row out")
-        yield text_in(record, name)
+        yield given_text(record, name)
+
+
+def given_text(record: Record, name: str) -> str:
+    """The text of a record in a column; DataError, by place, where there is none."""
+    if record.values.get(name) is None:
+        where = place(record.file, record.row, column=name)
+        said = "holds null" if name in record.values else "is missing"
+        raise DataError(f"{where}: {said}; write a text, or take the row out")
+    return text_in(record, name)
 
 
 def column_of(

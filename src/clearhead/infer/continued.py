@@ -1,7 +1,7 @@
 """Rows of a file of prompts → how a language model goes on with each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clearhead.data.rows import Row
 from clearhead.errors import SettingError
@@ -26,10 +26,10 @@ class Continued:
 
 
 def continued(
-    model: Model, rows: Sequence[Row], *, settings: Generating, long: Long
+    model: Model, rows: Sequence[Row], *, settings: Generating, long: Long, prefix: str = ""
 ) -> list[tuple[Row, Continued]]:
-    """One answer a row, in order; a prompt that leaves no room is cut to leave `max_new_tokens`, at the side
-    that the tokenizer says, or refused (`long`).
+    """One answer a row, in order, `prefix` put before each text; a prompt that leaves no room is cut to leave
+    `max_new_tokens`, at the side that the tokenizer says, or refused (`long`).
 
     Raises `SettingError` for several answers a prompt, or where the positions hold no answer of that length.
     """
@@ -43,7 +43,8 @@ def continued(
             f"{model.limit} positions"
         )
     asked = [index for index, row in enumerate(rows) if not row.blank]
-    encodings = encode_rows([rows[index] for index in asked], model.tokenizer, limit=room, long=long)
+    prompted = [replace(rows[index], text=prefix + rows[index].text) for index in asked]
+    encodings = encode_rows(prompted, model.tokenizer, limit=room, long=long)
     prompts = [list(encoding.ids) for encoding in encodings]
     found = [Continued(None, None, 0, None, 0)] * len(rows)
     for place, index in enumerate(asked):

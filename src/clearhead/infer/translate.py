@@ -59,11 +59,9 @@ def translated(
     model: Model, pairs: Sequence[Pair], *, asking: Asking, ways: Generating, prefix: str = ""
 ) -> list[Continued]:
     """The model's answer to each pair's text, in order."""
-    asked = [pair for pair in pairs if pair.source.strip()]
-    rows = [Row(prefix + pair.source, None, pair.where, 0, {}) for pair in asked]
-    answers = iter(answer for _, answer in continued(model, rows, settings=ways, long=asking.long))
-    nothing = Continued("", None, 0, None, 0)
-    return [next(answers) if pair.source.strip() else nothing for pair in pairs]
+    rows = [Row(pair.source, None, pair.file, pair.row, {}) for pair in pairs]
+    found = continued(model, rows, settings=ways, long=asking.long, prefix=prefix)
+    return [answer for _, answer in found]
 
 
 def scores(answers: Sequence[str], references: Sequence[str]) -> dict[str, Any]:

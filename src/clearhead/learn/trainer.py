@@ -60,7 +60,8 @@ class Plan:
 
 
 class Objective(Protocol):
-    """What is learned from each example: whatever a task is, its loss is a sum over examples."""
+    """What is learned from each example: whatever a task is, its loss is a sum over examples. One whose
+    examples have several lengths also has `keys`, by which they are sorted (`epoch_batches`)."""
 
     @property
     def lengths(self) -> Sequence[int]:

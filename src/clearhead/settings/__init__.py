@@ -3,7 +3,7 @@ verb."""
 
 from clearhead.settings.asking import Asking, Empty, Format, Loading, Long, Opening, Reading, Writing
 from clearhead.settings.fill import FILLERS, Answering, Encoder, Filling, Hidden, Masked, Scored
-from clearhead.settings.generating import Generating
+from clearhead.settings.generating import PAIRS, Generating
 from clearhead.settings.language import Corpus, Documents, Encode, Language, Scoring, Speaker
 from clearhead.settings.learning import (
     BALANCED,
@@ -31,7 +31,7 @@ from clearhead.settings.options import (
     option,
     required,
 )
-from clearhead.settings.translate import PAIRS, Comparing, Parallel, Translating, Translator
+from clearhead.settings.translate import Comparing, Parallel, Translating, Translator
 
 __all__ = [
     "BALANCED",

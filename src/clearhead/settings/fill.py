@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from clearhead.errors import SettingError
 from clearhead.settings.asking import Opening
-from clearhead.settings.generating import Generating
+from clearhead.settings.generating import Generating, Prefixed
 from clearhead.settings.language import Corpus, Scoring
 from clearhead.settings.options import at_least, option
 
@@ -54,14 +54,11 @@ class Scored(Scoring, Filling):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answering(Generating):
+class Answering(Generating, Prefixed):
     """How a language model goes on, and what one that fills masks gives: predict."""
 
     candidates: Annotated[int, Parameter(group=FILLERS)] = option(
         5, "most likely tokens that are given for each mask"
-    )
-    prefix: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = option(
-        None, "put before each text, as in training, such as 'translate English to German: ' for T5"
     )
 
     def __post_init__(self) -> None:

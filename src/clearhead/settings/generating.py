@@ -11,9 +11,19 @@ from cyclopts import Parameter
 from clearhead.errors import SettingError
 from clearhead.settings.options import at_least, flag, option
 
+PAIRS = "Models that turn a text into another"  # the heading of their flags
 USUAL, ROOM = 64, 16
 SAMPLING = ("top_k", "top_p", "min_p")
 STRONGEST, LONGEST, HEAVIEST = 1000.0, 50, 1e6  # what float32 can still compare
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prefixed:
+    """What texts begin with that are read."""
+
+    prefix: Annotated[str | None, Parameter(group=PAIRS, allow_leading_hyphen=True)] = option(
+        None, "put before each text that is read, such as 'translate English to German: ' for T5"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

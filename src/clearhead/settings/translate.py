@@ -7,17 +7,16 @@ from cyclopts import Parameter
 
 from clearhead.errors import SettingError
 from clearhead.settings.asking import ERRORS, Errors, Format, Opening
-from clearhead.settings.generating import Generating
+from clearhead.settings.generating import PAIRS, Generating, Prefixed
 from clearhead.settings.learning import Decay, Learning
 from clearhead.settings.options import at_least, check_values, flag, option, required
 
 Translators = Literal["transformer"]
 Files = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
-PAIRS = "Models that turn a text into another"  # the heading of their flags
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parallel:
+class Parallel(Prefixed):
     """How pairs of texts are read."""
 
     source_column: Annotated[str | None, Parameter(group=PAIRS)] = option(
@@ -25,9 +24,6 @@ class Parallel:
     )
     target_column: Annotated[str | None, Parameter(group=PAIRS)] = option(
         None, "column of what they become; else target, tgt, translation or summary"
-    )
-    prefix: Annotated[str | None, Parameter(group=PAIRS, allow_leading_hyphen=True)] = option(
-        None, "put before each text that is read, such as 'translate English to German: ' for T5"
     )
 
     def __post_init__(self) -> None:

@@ -67,8 +67,7 @@ class Translations:
         """Texts, and the answers to them as they are read."""
         sources = [self.sources[index] for index in members]
         answers = [[self.start, *self.answers[index][:-1]] for index in members]
-        read, said = [len(one) for one in sources], [len(one) for one in answers]
-        return pack(sources, beside=said), pack(answers, beside=read)
+        return side_by_side(sources, answers)
 
     def loss(self, network: Transformer, members: Sequence[int], *, drop: Dropout | None) -> Tensor:
         """The loss of every token of the answers, summed, some of it spread over all words."""
@@ -95,6 +94,12 @@ class Translations:
         tokens = int(self.size(range(len(self.answers))))
         loss, perplexity = mean_of(nats, tokens)
         return TranslationLoss(len(self.answers), tokens, loss, perplexity)
+
+
+def side_by_side(sources: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> tuple[Batch, Batch]:
+    """Texts and answers to them, each in a row of its own, sorted so that both meet in few places."""
+    read, said = [len(one) for one in sources], [len(one) for one in answers]
+    return pack(sources, beside=said), pack(answers, beside=read)
 
 
 def encoded(
