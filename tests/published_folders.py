@@ -235,3 +235,13 @@ KINDS = {
         ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED", "<s>", "</s>"], 5, 6
     ),
 }
+
+
+def assert_looked_up(description: dict[str, Any]) -> None:
+    """It says where it was looked up and what was not found."""
+    assert set(description["sources"]) == {"config", "tensors", "tokenizer"}
+    assert isinstance(description["not_verified"], list)
+    if "bytes" in description:
+        # The text has the size that the hub reports for it (some files end in a line break, some do not).
+        length = len(json.dumps(description["config"], indent=2))
+        assert description["bytes"] in (length, length + 1)

@@ -13,6 +13,7 @@ from clearhead.errors import FolderError
 from clearhead.settings import Opening
 from clearhead.tasks.translate import side_by_side
 from clearhead.text import Tokenizer
+from published_folders import assert_looked_up
 from published_seq2seq import build, descriptions
 
 ALL = descriptions()
@@ -47,11 +48,7 @@ def published(folder):
 
 @pytest.mark.parametrize("description", ALL, ids=name)
 def test_a_description_says_where_it_was_looked_up_and_what_was_not_found(description):
-    assert set(description["sources"]) == {"config", "tensors", "tokenizer"}
-    assert isinstance(description["not_verified"], list)
-    if "bytes" in description:
-        length = len(json.dumps(description["config"], indent=2))
-        assert description["bytes"] in (length, length + 1)
+    assert_looked_up(description)
 
 
 @pytest.mark.parametrize("description", ALL, ids=name)

@@ -9,8 +9,8 @@ from clearhead.data.conversations import are_conversations, conversations
 from clearhead.data.documents import documents
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.model import Model
+from clearhead.learn.by_loss import ByLoss
 from clearhead.learn.corpus import TENTH, Chats, Texts
-from clearhead.learn.course import Course
 from clearhead.learn.encoded import Encoded, is_encoded
 from clearhead.settings import Corpus, flag
 
@@ -31,12 +31,10 @@ def read_corpus(paths: Sequence[str], settings: Corpus, *, speaking: bool) -> Te
     return Texts(list(documents(paths, whole=whole, text_column=settings.text_column, **how)))
 
 
-class CorpusRun(Course):
+class CorpusRun(ByLoss):
     """A course that learns from texts alone, or from conversations."""
 
     settings: Corpus
-    metric = "loss"
-    validation: Any  # what is scored, as the objective is
     context: int  # most tokens of a piece
 
     def read(self, *, speaking: bool = False) -> None:
@@ -79,19 +77,6 @@ class CorpusRun(Course):
         weights = sum(parameter.numel() for parameter in self.trainer.network.parameters())
         vocab = self.model.config.vocab
         return f"{weights:,} parameters, a vocabulary of {vocab:,}, {self.context:,} tokens at a time"
-
-    def data(self) -> str:
-        """SHA-256 of all documents."""
-        return self.digest
-
-    def value_of(self, metrics: Any) -> float:
-        """The lower the loss, the better."""
-        return -float(metrics.loss)
-
-    def evaluating(self, seconds: float) -> float:
-        """Forward is a third of a step."""
-        share = sum(self.validation.lengths) / sum(self.trainer.objective.lengths)
-        return seconds / self.epochs * share * self.evaluations / 3
 
     def usual_rate(self) -> float:
         """A new model learns at 1e-3; one that knows much, at a twentieth."""

@@ -15,8 +15,8 @@ from clearhead.data.wording import counted
 from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.model import Model
+from clearhead.learn.by_loss import ByLoss
 from clearhead.learn.corpus import TENTH, add_to, kept_aside
-from clearhead.learn.course import Course
 from clearhead.learn.finish import write_translation_card
 from clearhead.learn.schedule import Schedule
 from clearhead.learn.start import refuse_huge
@@ -27,11 +27,11 @@ from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.train import train_tokenizer
 
 
-class TranslateRun(Course):
+class TranslateRun(ByLoss):
     """Learns what texts become."""
 
     settings: Translating
-    task_name, metric, noun = "translate", "loss", "pair"
+    task_name, noun = "translate", "pair"
     ask = 'predict {} --text "…"'
 
     @own_modes(learning=True)
@@ -89,10 +89,6 @@ class TranslateRun(Course):
         assert loaded.begin.start is not None
         return Translations(sources, answers, loaded.begin.start, self.settings.label_smoothing)
 
-    def data(self) -> str:
-        """SHA-256 of all pairs."""
-        return self.digest
-
     def resolved(self) -> dict[str, Any]:
         """What its settings came to."""
         return {
@@ -114,15 +110,6 @@ class TranslateRun(Course):
         """How well it knows the answers that were kept aside."""
         budget = max(4096, self.settings.batch_tokens)
         return self.validation.scores(self.model.loaded.network, budget=budget)
-
-    def value_of(self, metrics: Any) -> float:
-        """The lower the loss, the better."""
-        return -float(metrics.loss)
-
-    def evaluating(self, seconds: float) -> float:
-        """Forward is a third of a step."""
-        share = sum(self.validation.lengths) / max(1, sum(self.objective.lengths))
-        return seconds / self.epochs * share * self.evaluations / 3
 
     def usual_rate(self) -> float:
         """Of a new model the peak of the schedule of 2017: (width · warm-up)^-0.5 (Vaswani et al. 2017,
