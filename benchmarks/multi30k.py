@@ -38,19 +38,16 @@ def prepare(job: Job) -> Result:
     texts.write_tokenizer(folder, both, vocab=job["size"]["vocab"])
     for part, most in (("train", job["pairs"]), ("val", None), ("test", job["sentences"])):
         rows = list(zip(*(texts.lines(part, language)[:most] for language in ("en", "de")), strict=True))
-        wrong = [row for row in rows if any("\t" in text for text in row)]
-        assert not wrong, wrong[:1]
-        (folder / f"{part}.tsv").write_text(
-            "source\ttarget\n" + "".join(f"{read}\t{said}\n" for read, said in rows)
-        )
+        lines = [json.dumps({"source": read, "target": said}, ensure_ascii=False) for read, said in rows]
+        (folder / f"{part}.jsonl").write_text("".join(f"{line}\n" for line in lines))
     return {}
 
 
 def rows_of(job: Job, part: str) -> tuple[list[str], list[str]]:
     """The texts and their translations."""
-    lines = (Path(job["folder"]) / f"{part}.tsv").read_text().split("\n")[1:-1]
-    rows = [line.split("\t") for line in lines]
-    return [read for read, _ in rows], [said for _, said in rows]
+    lines = (Path(job["folder"]) / f"{part}.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [row["source"] for row in rows], [row["target"] for row in rows]
 
 
 def plain(job: Job) -> Result:
@@ -119,7 +116,7 @@ def clearhead(job: Job) -> Result:
     """The library's commands, as a user types them."""
     folder, size = Path(job["folder"]), job["size"]
     peak = rate(job["warmup"], width=size["width"], warmup=job["warmup"])
-    train = ["train", "translate", "--data", folder / "train.tsv", "--validation", folder / "val.tsv"]
+    train = ["train", "translate", "--data", folder / "train.jsonl", "--validation", folder / "val.jsonl"]
     train += ["--out", folder / "run", "--architecture", "transformer", "--overwrite", "--seed", job["seed"]]
     for name in ("layers", "width", "heads", "hidden", "vocab"):
         train += [f"--{name}", size[name]]
