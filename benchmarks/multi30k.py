@@ -45,7 +45,7 @@ def prepare(job: Job) -> Result:
 
 def rows_of(job: Job, part: str) -> tuple[list[str], list[str]]:
     """The texts and their translations."""
-    lines = (Path(job["folder"]) / f"{part}.jsonl").read_text().splitlines()
+    lines = (Path(job["folder"]) / f"{part}.jsonl").read_text().split("\n")[:-1]
     rows = [json.loads(line) for line in lines]
     return [row["source"] for row in rows], [row["target"] for row in rows]
 
