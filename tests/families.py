@@ -104,6 +104,27 @@ def write_tokenizer(folder: Path, name: str) -> None:
     )
 
 
+# What a head over tokens is for: how its published class ends, and the labels it has here.
+OVER = {
+    "tag": ("ForTokenClassification", ("O", "B-FOOD", "I-FOOD")),
+    "answer": ("ForQuestionAnswering", ("start", "end")),
+}
+
+
+def over_tokens(name: str, task: str, *, wide: bool = False, **changes: Any) -> Any:
+    """The published code's model with a head over tokens, with random weights."""
+    (stem, facts), (ending, labels) = CONFIGS[name], OVER[task]
+    names = {"id2label": dict(enumerate(labels)), "label2id": {label: n for n, label in enumerate(labels)}}
+    config = getattr(transformers, f"{stem}Config")(**(facts | names | changes))
+    torch.manual_seed(0)
+    model = getattr(transformers, stem + ending)(config)
+    if wide:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.copy_(torch.randn_like(parameter) * 0.3)
+    return model.eval()
+
+
 def filler(name: str, *, wide: bool = False, **changes: Any) -> Any:
     """The published code's model for masked tokens, with random weights, biases among them."""
     stem, facts = CONFIGS[name]

@@ -14,7 +14,7 @@ HEAD = """# What works for which family
 Made by `scripts/matrix` from the tests of this repository: a mark stands where every test of that cell
 passed, an empty cell where there is none. The test of a column:
 
-- **load**: vectors (and logits, where the task is classify, fill, generate or translate) equal the
+- **load**: vectors (and logits, where the task has any) equal the
   published code's in float64 to 1e-10, with default and wide weights;
 - **save**: a folder we save is read by the published code and answers the same (float32, 1e-5);
 - **gradients**: those of the loss equal the published code's in float64;
@@ -43,6 +43,8 @@ class Matrix:
         params = item.callspec.params
         if "speaks" in params:
             task = "generate" if params["speaks"] else "vectors"
+        elif "over" in params:
+            task = params["over"]
         elif "fills" in params or "translates" in params:
             task = "fill" if "fills" in params else "translate"
         else:

@@ -167,7 +167,7 @@ def test_a_tensor_that_is_missing_unknown_or_misshapen_is_named(bert_folder, cha
         ({"hidden_size": ...}, "the field 'hidden_size' is missing"),
         ({"num_attention_heads": 5}, "hidden_size=24 cannot be shared by num_attention_heads=5 evenly"),
         ({"hidden_size": "wide"}, "config.json"),
-        ({"architectures": ["BertForTokenClassification"]}, "BertForTokenClassification.* is not supported"),
+        ({"architectures": ["BertForMultipleChoice"]}, "BertForMultipleChoice.* is not supported"),
         ({"id2label": {"0": "a", "1": "b", "9": "c"}}, "id2label has no entry '2'"),
         ({"id2label": {"0": "a", "1": "a", "2": "c"}}, "id2label gives two labels one name: a, a, c"),
         ({"id2label": ["a", "b", "c"]}, "id2label is list, not a table of names"),

@@ -10,10 +10,12 @@ from transformers import (
     AutoModel,
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
     AutoTokenizer,
 )
 
 from clearhead.checkpoint.folder import read_folder
+from clearhead.checkpoint.labels import PROBLEMS, Problem
 from clearhead.errors import FolderError
 from clearhead.infer.batches import packed
 from clearhead.infer.model import Model
@@ -110,6 +112,10 @@ def test_a_tokenizer_that_we_save_gives_the_published_code_the_same_ids(descript
     assert [after(*pair)["input_ids"] for pair in PAIRS] == [before(*pair)["input_ids"] for pair in PAIRS]
 
 
+AUTO = dict.fromkeys(PROBLEMS, AutoModelForSequenceClassification)
+AUTO |= {Problem.TAGS: AutoModelForTokenClassification}
+
+
 @pytest.mark.parametrize("description", READ, ids=name)
 def test_a_published_folder_gives_the_published_vectors_and_logits(description, tmp_path):
     model = Model(read(description, tmp_path))
@@ -121,12 +127,14 @@ def test_a_published_folder_gives_the_published_vectors_and_logits(description, 
     fields["attention_mask"] = rectangle([[1] * len(row.ids) for row in rows])
     if network.config.segments:
         fields["token_type_ids"] = rectangle([row.segments for row in rows])
-    kind = AutoModelForSequenceClassification if model.loaded.labels else AutoModel
+    kind = AUTO[model.loaded.problem] if model.loaded.labels else AutoModel
     folder = tmp_path / "folder"
     code = kind._model_mapping[type(AutoConfig.from_pretrained(folder))]
     with torch.no_grad(), in_float64(code):
         stream = network(batch, context)
         answer = network.head(stream, context) if network.head else None
+        if model.loaded.problem is Problem.TAGS:  # each token's, of a rectangle the rows without padding
+            answer = torch.cat([answer[rows] for rows in batch.layout.slices])
         published = code.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
         right = published(**fields, output_hidden_states=True)
     # Behind a head the published code tells of the stream by its list of hidden vectors only.
@@ -137,6 +145,8 @@ def test_a_published_folder_gives_the_published_vectors_and_logits(description, 
         torch.testing.assert_close(ours, theirs[: len(row.ids)], **near)
     # Published bodies without labels show the vector of BERT's pooler alone.
     expected = right.logits if model.loaded.labels else right.get("pooler_output")
+    if model.loaded.problem is Problem.TAGS:
+        expected = torch.cat([row[: len(text.ids)] for row, text in zip(expected, rows, strict=True)])
     if answer is not None and expected is not None:
         torch.testing.assert_close(answer, expected, **near)
 

@@ -144,15 +144,16 @@ def test_a_pretraining_folder_is_read_without_its_heads_over_tokens(tmp_path):
     assert_close(ours.pooled(IDS, SEGMENTS), pooled)
 
 
-def test_the_classifier_of_a_tagger_is_not_taken_for_one_over_texts(tmp_path):
+def test_the_classifier_of_a_tagger_reads_each_token_and_old_poolers_are_left_out(tmp_path):
     model = save_bert(tmp_path, transformers.BertForTokenClassification)
-    assert_close(read(tmp_path).hidden(IDS, SEGMENTS), published_hidden(model))
-    with pytest.raises(FolderError, match="no pooler"):
-        read(tmp_path).pooled(IDS)
     pooler = {"bert.pooler.dense.weight": np.eye(12), "bert.pooler.dense.bias": np.zeros(12)}
     edit_tensors(tmp_path, lambda tensors: {**tensors, **pooler})
-    with pytest.raises(FolderError, match="no classification head"):
-        read(tmp_path).logits(IDS)
+    ours = read(tmp_path)
+    assert_close(ours.hidden(IDS, SEGMENTS), published_hidden(model))
+    with torch.no_grad():
+        inputs = {"input_ids": torch.tensor([IDS]), "token_type_ids": torch.tensor([SEGMENTS])}
+        right = model(**inputs).logits[0].numpy()
+    assert_close(ours.logits(IDS, SEGMENTS), right)
 
 
 def published_hidden(model):

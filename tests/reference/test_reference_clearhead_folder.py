@@ -258,7 +258,7 @@ def test_segments_are_refused_where_none_were_learned(tmp_path):
         ({"decoder_layers": 2}, None, "decoder_layers=2"),
         ({"norm_first": False}, None, r"does not explain: encoder\.norm\.(weight|bias)"),
         ({"embedding_norm": True}, None, r"lacks embedding\.norm\.weight, embedding\.norm\.bias"),
-        ({}, {**MEAN_HEAD, "pooling": "last"}, r"head\.pooling='last'; this can be cls, mean, max"),
+        ({}, {**MEAN_HEAD, "pooling": "first"}, r"head\.pooling='first'; this can be cls, mean, max, last"),
         ({}, {**MEAN_HEAD, "dense": True}, r"lacks head\.dense\.weight, head\.dense\.bias"),
     ],
 )

@@ -8,7 +8,6 @@ from transformers import (
     ModernBertConfig,
     ModernBertForMaskedLM,
     ModernBertForSequenceClassification,
-    ModernBertForTokenClassification,
     ModernBertModel,
 )
 
@@ -124,14 +123,6 @@ def test_missing_fields_are_the_published_defaults_and_a_null_local_base_is_the_
     null = read(tmp_path).logits([7, 8, 9])
     age(tmp_path, global_rope_theta=500.0, local_rope_theta=500.0)
     np.testing.assert_array_equal(null, read(tmp_path).logits([7, 8, 9]))
-
-
-def test_the_head_over_tokens_is_left_out(tmp_path):
-    theirs = save(tmp_path, ModernBertForTokenClassification)
-    ours = read(tmp_path)
-    for ids in texts():
-        close(ours.hidden(ids), theirs.says(ids)[0])
-    assert ours.head is None
 
 
 def test_a_language_model_ends_at_the_layer_that_a_classifier_begins_with(tmp_path):

@@ -82,7 +82,7 @@ def test_the_old_spelling_of_norms_is_read(tmp_path):
 
 
 def test_heads_over_tokens_are_left_out(tmp_path):
-    for kind in (transformers.RobertaForMaskedLM, transformers.RobertaForTokenClassification):
+    for kind in (transformers.RobertaForMaskedLM,):
         folder = tmp_path / kind.__name__
         theirs = save(folder, kind)
         ours = read(folder)

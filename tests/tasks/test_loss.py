@@ -10,10 +10,10 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import clearhead as ch
+from clearhead.checkpoint.labels import Problem
 from clearhead.data.rows import Row
 from clearhead.errors import DataError, SettingError
 from clearhead.learn.run import Run
-from clearhead.model.config import Problem
 from clearhead.settings import Training
 from clearhead.tasks.baseline import baseline
 from clearhead.tasks.classify import Classification

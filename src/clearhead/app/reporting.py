@@ -6,6 +6,7 @@ from pathlib import Path
 
 from clearhead.app.machine import machine
 from clearhead.app.show import percent, say, span
+from clearhead.checkpoint.labels import Problem
 from clearhead.data.wording import argument, counted
 from clearhead.errors import ClearheadError
 from clearhead.explain.mistakes import most_confident_mistakes
@@ -21,7 +22,6 @@ from clearhead.learn.language import LanguageRun
 from clearhead.learn.place import REPORT, read_log
 from clearhead.learn.run import Run
 from clearhead.learn.translate import TranslateRun
-from clearhead.model.config import Problem
 from clearhead.settings import Generating
 from clearhead.tasks.baseline import baseline, baseline_name
 from clearhead.tasks.fill import FillScores

@@ -193,8 +193,8 @@ def refuse_other(model: "Model", *given: Any) -> None:
 
 def rows_of(path: str, model: "Model", *, settings: Asking) -> list[Any]:
     """The rows of a file to predict; labels are kept where there are some."""
+    from clearhead.checkpoint.labels import Problem
     from clearhead.data.rows import read_rows
-    from clearhead.model.config import Problem
 
     check_pairs(model, settings)
     several = model.loaded.problem is Problem.MULTI

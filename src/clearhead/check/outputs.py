@@ -7,6 +7,7 @@ from torch import Tensor
 from clearhead.check.samples import Sample
 from clearhead.engine.modes import own_modes
 from clearhead.infer.batches import packed
+from clearhead.model.config import Over
 from clearhead.model.kernels import Context, Kernel, Source
 from clearhead.model.layout import Batch, Layout, Run, round_up
 from clearhead.model.transformer import Transformer
@@ -27,9 +28,12 @@ def answers(network: Transformer, samples: list[Sample], *, attend: Kernel | Non
     context = Context.of(batch.layout, attend=attend)
     stream = network(batch, context)
     found = [stream[rows].flatten() for rows in batch.layout.slices]
-    if network.head:
-        found = [torch.cat(pair) for pair in zip(found, network.head(stream, context), strict=True)]
     slices = batch.layout.slices
+    if network.head and network.head_facts:
+        rows = network.head(stream, context)
+        if network.head_facts.over is not Over.TEXTS:
+            rows = [rows[lying].flatten() for lying in slices]
+        found = [torch.cat(pair) for pair in zip(found, rows, strict=True)]
     if network.config.language_head or network.fill:
         ends = [rows.stop - 1 for rows in slices]
         places = [(rows.start + rows.stop) // 2 for rows in slices] if network.fill else ends

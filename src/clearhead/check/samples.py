@@ -61,7 +61,7 @@ def random_encodings(model: Model, count: int, *, seed: int = 0) -> list[Encodin
 def encoding_of(ids: Sequence[int], *, segments: Sequence[int]) -> Encoding:
     """Ids that came from no text."""
     count = len(ids)
-    return Encoding(tuple(ids), tuple(segments), ((0, 0),) * count, (False,) * count, 0)
+    return Encoding(tuple(ids), tuple(segments), ((0, 0),) * count, (0,) * count, 0)
 
 
 def companies(count: int, *, seed: int = 0) -> list[list[int]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.model.config import Problem
+from clearhead.checkpoint.labels import Problem
 from clearhead.tasks.classify import Result
 from clearhead.tasks.regress import NumberResult
 from clearhead.tasks.several import THRESHOLD, SeveralResult

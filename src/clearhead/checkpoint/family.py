@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clearhead.checkpoint.translate import Fields
 from clearhead.errors import ClearheadError, FolderError
-from clearhead.model.config import Config, Fill, Head
+from clearhead.model.config import Config, Fill, Head, Over
 
 FILLING = ("ForMaskedLM", "BertForPreTraining")  # how classes with a head for masked tokens end
 Shape = list[int]
@@ -109,6 +109,10 @@ def _pattern(template: str) -> re.Pattern[str]:
     return re.compile(escaped)
 
 
+TAGS, ANSWERS = (same(f"{name}.{{p}}", "head.output.{p}") for name in ("classifier", "qa_outputs"))
+OVER_TOKENS = {Over.TOKENS: (TAGS,), Over.SPANS: (ANSWERS,)}  # as most families name them
+
+
 @dataclass(frozen=True)
 class Family:
     """All that is known of one family of published models.
@@ -118,7 +122,8 @@ class Family:
     is tied, `tied` names its matrix and the one it is: a file may hold it twice. `fill` are the facts of the
     published head for masked tokens, whose bias a file may also hold under two names, `twin_bias`.
     `twins` are names under which a file may hold a tensor again. `gates` are rules of networks with gates,
-    before the others. `settled` are the facts that the tensors themselves say (None: there, not looked at).
+    before the others, `over` those of heads over tokens. `settled` are the facts that the tensors themselves
+    say (None: there, not looked at).
     `fields` need not judge: whether a family can say what a model computes is found by reading it back.
     """
 
@@ -138,12 +143,14 @@ class Family:
     twin_bias: tuple[str, str] = ("", "")
     twins: Mapping[str, str] = field(default_factory=dict)
     gates: tuple[Rule, ...] = ()
+    over: Mapping[Over, tuple[Rule, ...]] = field(default_factory=dict)
     settled: Callable[[Config, Mapping[str, Tensor | None]], Config] = lambda config, given: config
 
-    def suited(self, config: Config) -> "Family":
-        """With the rules of these facts."""
-        gated = config.gated and self.gates
-        return replace(self, rules=(*self.gates, *self.rules), gates=()) if gated else self
+    def suited(self, config: Config, head: Head | None) -> "Family":
+        """With the rules of these facts. Old heads over tokens come with a pooler that nothing reads."""
+        gates, over = self.gates if config.gated else (), head.over if head else Over.TEXTS
+        left = self.ignored if over is Over.TEXTS else (*self.ignored, r"pooler\..*")
+        return replace(self, rules=(*gates, *self.over.get(over, ()), *self.rules), ignored=left)
 
     def heads(
         self, config: Config, fields: Fields, *, given: Mapping[str, Tensor | None]
@@ -163,7 +170,7 @@ class Family:
         `names` are those of our tensors.
         """
         try:
-            suited = self.suited(config)
+            suited = self.suited(config, head)
             parts = {part: None for name in names for part in suited.published(name)}
             values = self.fields(config, head)
             given = dict(values)
@@ -264,10 +271,10 @@ class Family:
             )
 
     def to_published(
-        self, ours: Mapping[str, Tensor], *, prefixed: bool, config: Config
+        self, ours: Mapping[str, Tensor], *, prefixed: bool, config: Config, head: Head | None
     ) -> dict[str, Tensor]:
         """Published tensors from ours."""
-        published, suited = {}, self.suited(config)
+        published, suited = {}, self.suited(config, head)
         for name, tensor in ours.items():
             form, parts = suited.rule(name)
             for part, piece in zip(parts, form.back(tensor, config), strict=True):

@@ -20,6 +20,7 @@ from clearhead.checkpoint.files import read_json
 from clearhead.checkpoint.labels import bare_name
 from clearhead.engine.modes import own_modes
 from clearhead.errors import ClearheadError, FolderError, NotFinite
+from clearhead.model.config import Over
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
 from clearhead.model.transformer import Transformer
@@ -77,6 +78,8 @@ def answers(network: Transformer, ids: list[list[int]], *, segments: list[list[i
             found = list(network.fill_logits(torch.stack(firsts)))
         else:
             found = list(network.head(stream, context)) if network.head else firsts
+        if network.head_facts and network.head_facts.over is not Over.TEXTS:
+            found = [found[rows.start] for rows in batch.layout.slices]
     return [row[:KEPT].tolist() for row in found]
 
 

@@ -26,14 +26,14 @@ from clearhead.checkpoint.files import (
     write_tensors,
 )
 from clearhead.checkpoint.fingerprint import ADDED, FINGERPRINT
-from clearhead.checkpoint.labels import label_names, problem_of
+from clearhead.checkpoint.labels import PROBLEMS, Problem, label_names, problem_of
 from clearhead.checkpoint.lock import held
 from clearhead.checkpoint.tensors import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, Stored, read_tensors, source_of
 from clearhead.checkpoint.translate import Fields
 from clearhead.data.wording import argument
 from clearhead.engine.modes import own_modes
 from clearhead.errors import ClearheadError, FolderError
-from clearhead.model.config import Config, Head, Learned, Problem
+from clearhead.model.config import Config, Head, Learned
 from clearhead.model.transformer import Transformer
 from clearhead.settings import Opening
 from clearhead.text.parts import OLDER
@@ -130,7 +130,7 @@ def _read(folder: Path, opening: Opening) -> Loaded:
     stored = read_tensors(folder, allow_bin=opening.allow_bin)
     given = {family.plain(name): tensor for name, tensor in stored.tensors.items()}
     config, head = _facts(lambda: family.heads(config, fields, given=given), fields)
-    family, named = family.suited(config), len(given)
+    family, named = family.suited(config, head), len(given)
     given.clear()
     new_head = _facts(lambda: family.new_head(fields), fields)
     fields.warn_unread()
@@ -146,10 +146,10 @@ def _read(folder: Path, opening: Opening) -> Loaded:
     probe = tokenizer.encode(["a"])[0]
     if max(probe.ids, default=0) >= config.vocab or max(probe.segments, default=0) >= max(1, config.segments):
         raise FolderError(f"{folder}: the tokenizer's ids or segments go beyond the model's tables")
-    labels = label_names(values, head.labels, source=fields.source) if head else ()
+    labels = label_names(values, head, source=fields.source) if head else ()
     if said:
         fingerprint.check(said, network, tokenizer=tokenizer, labels=labels, path=folder / FINGERPRINT)
-    problem = problem_of(values, len(labels), source=fields.source)
+    problem = problem_of(values, head, source=fields.source)
     loaded = Loaded(network.eval(), tokenizer, labels, family, folder, problem, new_head)
     if not config.language_head:
         return loaded
@@ -265,7 +265,8 @@ def write_folder(folder: str | Path, loaded: Loaded, *, instead: Iterable[str] =
     if loaded.labels:
         values["id2label"] = {str(number): label for number, label in enumerate(loaded.labels)}
         values["label2id"] = {label: number for number, label in enumerate(loaded.labels)}
-        values["problem_type"] = str(loaded.problem)
+        if loaded.problem in PROBLEMS:  # the published code knows no others
+            values["problem_type"] = str(loaded.problem)
     if family is not FAMILIES["clearhead"]:
         for role in ROLES:  # the published code's defaults may lie beyond the vocabulary
             values.setdefault(f"{role}_id", loaded.tokenizer.roles.get(role))
@@ -274,7 +275,7 @@ def write_folder(folder: str | Path, loaded: Loaded, *, instead: Iterable[str] =
     values |= answers
     ours, config = {name: tensor.float() for name, tensor in state.items()}, network.config
     headed = bool(loaded.labels) or config.language_head or config.fill is not None
-    tensors = family.to_published(ours, prefixed=headed, config=config)
+    tensors = family.to_published(ours, prefixed=headed, config=config, head=network.head_facts)
     with moved_together(folder, instead=instead) as place:
         loaded.tokenizer.write(place)
         if loaded.target:

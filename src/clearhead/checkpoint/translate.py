@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from clearhead.checkpoint.labels import tokens_head
 from clearhead.errors import FolderError
-from clearhead.model.config import Activation, Config, Fill, Head
+from clearhead.model.config import Activation, Config, Fill, Head, Over
 
 # Fields of published configs that change no number we compute.
 HARMLESS = frozenset(
@@ -172,9 +173,17 @@ def label_count(fields: Fields) -> int:
     return len(labels) if labels else fields("num_labels", 2)
 
 
+# How the published classes with a head over texts or tokens end.
+CLASSES = {
+    Over.TEXTS: "ForSequenceClassification",
+    Over.TOKENS: "ForTokenClassification",
+    Over.SPANS: "ForQuestionAnswering",
+}
+
+
 def published_class(stem: str, config: Config, *, head: Head | None) -> list[str]:
     """The class of the published code that has these heads, as `architectures` names it."""
-    labelled = "ForSequenceClassification" if head and head.labels else "Model"
+    labelled = CLASSES[head.over] if head and head.labels else "Model"
     return [stem + ("ForMaskedLM" if config.fill else labelled)]
 
 
@@ -197,15 +206,29 @@ def write_fill(
     return said | write_plain(fill, TIED) | write_plain(fill, table or {})
 
 
-def classifier(fields: Fields, names: set[str], *, new: Head, marker: str, stem: str) -> Head | None:
-    """The published classification head, `new` with its labels, where a folder holds it; any other head is
-    refused by name."""
-    if not any(name.startswith("classifier.") for name in names):
+def classifier(
+    fields: Fields,
+    names: set[str],
+    *,
+    new: Head,
+    marker: str,
+    stem: str,
+    spans: str = "qa_outputs.weight",
+) -> Head | None:
+    """The published head where a folder holds it, told by its class: over texts `new` with its labels and the
+    tensor `marker`; over tokens; of spans with the tensor `spans`. Any other is refused by name."""
+    markers = {Over.TEXTS: marker, Over.TOKENS: "classifier.weight", Over.SPANS: spans}
+    if not any(name.startswith(("classifier.", "qa_outputs.")) for name in names):
         return None
-    stated, architecture = fields("architectures", None), f"{stem}ForSequenceClassification"
-    if marker not in names or architecture not in (stated or []):
-        raise FolderError(f"{fields.source}: the head of {stated} is not supported, only {architecture}")
-    return replace(new, labels=label_count(fields))
+    stated = fields("architectures", None) or []
+    for over, marker in markers.items():
+        if stem + CLASSES[over] in stated and marker in names:
+            count = label_count(fields)
+            if over is Over.SPANS and count != 2:
+                raise FolderError(f"{fields.source}: num_labels={count} is not supported for spans, only 2")
+            return replace(new, labels=count) if over is Over.TEXTS else tokens_head(new, over, labels=count)
+    known = ", ".join(stem + CLASSES[over] for over in markers)
+    raise FolderError(f"{fields.source}: the head of {stated} is not supported, only {known}")
 
 
 def all_blocks(fields: Fields, kind: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from clearhead.checkpoint.labels import Problem
 from clearhead.data.rows import Row, read_rows
 from clearhead.data.wording import place
 from clearhead.engine.modes import own_modes
@@ -15,7 +16,6 @@ from clearhead.infer.fill import FillEvaluation, evaluate_fill
 from clearhead.infer.model import Model, asked
 from clearhead.infer.perplexity import LanguageEvaluation, evaluate_language
 from clearhead.infer.translate import TranslationEvaluation, evaluate_translations, files_of_pairs
-from clearhead.model.config import Problem
 from clearhead.settings import Asking, Comparing, Filling, Scoring, made
 from clearhead.tasks.classify import Result
 from clearhead.tasks.examples import encode_rows

@@ -13,6 +13,7 @@ from clearhead.checkpoint.adapter import bare, merged
 from clearhead.checkpoint.adapter_files import open_model
 from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.folder import GENERATION, OLD, Loaded, holds_model, write_folder
+from clearhead.checkpoint.labels import PROBLEMS, Problem
 from clearhead.checkpoint.lock import LOG, SETTINGS, check_free
 from clearhead.data.wording import argument
 from clearhead.engine.modes import own_modes
@@ -62,9 +63,20 @@ class Model:
 
     @property
     def task(self) -> Task | None:
-        """What the model was trained for; None for a body without labels."""
+        """What a model that gives whole texts labels was trained for; None for any other."""
         labels, source = self.loaded.labels, self.loaded.folder
-        return task_of(self.loaded.problem, labels, source=source) if labels else None
+        over_texts = labels and self.loaded.problem in PROBLEMS
+        return task_of(self.loaded.problem, labels, source=source) if over_texts else None
+
+    @property
+    def tags(self) -> bool:
+        """Whether it gives each token a label."""
+        return self.loaded.problem is Problem.TAGS
+
+    @property
+    def answers(self) -> bool:
+        """Whether it finds the answer to a question in a text."""
+        return self.loaded.problem is Problem.SPANS
 
     @property
     def speaks(self) -> bool:
@@ -95,6 +107,8 @@ class Model:
     def encode(self, texts: Sequence[Text], *, long: Long = "truncate") -> list[Encoding]:
         """Ids of each text, or pair of texts, within the model's limit."""
         made(Reading, {"long": long})
+        if long == "window":
+            raise SettingError("long='window' gives a text several rows of ids; ask for them with windows")
         return self.tokenizer.encode(check_texts(texts), limit=self.limit, long=long)
 
     @own_modes()

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from clearhead.checkpoint.card import Card, code, write_card
 from clearhead.checkpoint.catalog import published_name
+from clearhead.checkpoint.labels import Problem
 from clearhead.data.wording import argument
 from clearhead.learn.place import chosen, read_log
-from clearhead.model.config import Problem
 from clearhead.settings import flag
 
 if TYPE_CHECKING:

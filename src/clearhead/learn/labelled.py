@@ -56,6 +56,7 @@ class Labelled:
         """What the head pools from each text under a body that stays as it is, without dropout."""
         head, start = self.network.head, perf_counter()
         assert head
+        assert head.pooling
         found = torch.zeros(len(self.examples), self.network.config.width, dtype=torch.float32)
         with torch.no_grad():
             for members, batch in batches_of(self.examples, 2048):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from clearhead.checkpoint.labels import Problem
 from clearhead.engine.modes import own_modes
 from clearhead.errors import SettingError
 from clearhead.infer.evaluate import Evaluation, evaluate_rows
@@ -16,7 +17,6 @@ from clearhead.learn.language import LanguageRun
 from clearhead.learn.start import starting_model, usual_rate
 from clearhead.learn.texts import measure_of, read_texts
 from clearhead.learn.translate import TranslateRun
-from clearhead.model.config import Problem
 from clearhead.settings import Asking, Language, Masked, Training, Translating, made
 from clearhead.tasks.examples import encode_rows
 from clearhead.tasks.task import Scores

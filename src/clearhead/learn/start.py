@@ -12,12 +12,13 @@ from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.fingerprint import digest
 from clearhead.checkpoint.folder import CONFIG, GENERATION, Loaded, read_folder
 from clearhead.checkpoint.fresh import new_transformer, with_head
+from clearhead.checkpoint.labels import Problem
 from clearhead.checkpoint.sizes import Sizes, sizes
 from clearhead.checkpoint.tensors import files_read
 from clearhead.data.labels import numbers
 from clearhead.data.rows import Row
 from clearhead.errors import SettingError
-from clearhead.model.config import Activation, Config, Head, Pooling, Problem, Sinusoidal
+from clearhead.model.config import Activation, Config, Head, Pooling, Sinusoidal
 from clearhead.model.linear import Linear
 from clearhead.model.transformer import Transformer
 from clearhead.settings import Learning, Training

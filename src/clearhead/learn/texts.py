@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field, replace
 
+from clearhead.checkpoint.labels import Problem
 from clearhead.data.labels import label_names
 from clearhead.data.rows import Row, read_rows
 from clearhead.data.split import split, split_freely, without_duplicates
 from clearhead.errors import SettingError
-from clearhead.model.config import Problem
 from clearhead.settings import Training, flag
 from clearhead.tasks.classify import Classification
 from clearhead.tasks.regress import LABELS, Regression

@@ -1,7 +1,5 @@
-"""An architecture as frozen facts.
-
-Something new becomes a fact with a test, or is refused by name. No fact holds a family's name.
-"""
+"""An architecture as frozen facts. Something new becomes a fact with a test, or is refused by name; no fact
+holds a family's name."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -27,6 +25,7 @@ class Pooling(StrEnum):
     CLS = "cls"  # the first token's
     MEAN = "mean"
     MAX = "max"
+    LAST = "last"  # the last token's
 
 
 class Norm(StrEnum):
@@ -109,12 +108,12 @@ class Relative:
 Positions = Sinusoidal | Learned | Rotary | Relative
 
 
-class Problem(StrEnum):
-    """What a classification head's outputs mean, under the published names (`problem_type`)."""
+class Over(StrEnum):
+    """What a head gives a row of numbers for."""
 
-    SINGLE = "single_label_classification"  # one label a text: softmax
-    MULTI = "multi_label_classification"  # any number of labels a text: a sigmoid each
-    REGRESSION = "regression"  # numbers as they are
+    TEXTS = "texts"  # each text, whose vectors are pooled: labels, or a number
+    TOKENS = "tokens"  # each token: labels
+    SPANS = "spans"  # each token: that an answer begins here, that it ends here
 
 
 def refuse_scaling(scaling: Scaling | None) -> None:
@@ -278,7 +277,7 @@ class Config:
 
 @dataclass(frozen=True)
 class Head:
-    """Pooling, then (where `dense`) an activation of a layer, then one number a label.
+    """Pooling (over texts alone), then (where `dense`) an activation of a layer, then one number a label.
 
     With 0 labels it ends at the vector: what BERT publishes as its pooler.
     """
@@ -291,6 +290,7 @@ class Head:
     dense_norm: bool = False  # layer norm after the activation (ModernBERT)
     drop_first: bool = False  # dropout also before the dense layer (RoBERTa)
     dropout: float | None = None  # None: as the body's
+    over: Over = Over.TEXTS
 
     def __post_init__(self) -> None:
         whole_number("labels", self.labels, least=0)

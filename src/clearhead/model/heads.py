@@ -1,14 +1,23 @@
 """From the stream to an answer: pooling and the classification head, and the head behind masks."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from clearhead.model.block import norm_for
-from clearhead.model.config import Config, Fill, Head, Pooling
+from clearhead.model.config import Config, Fill, Head, Over, Pooling
 from clearhead.model.kernels import Context
 from clearhead.model.layout import Layout, round_up
 from clearhead.model.linear import Linear
+
+POOLS: dict[Pooling, Callable[[Tensor], Tensor]] = {
+    Pooling.CLS: lambda texts: texts[:, 0],
+    Pooling.MEAN: lambda texts: texts.mean(1),
+    Pooling.MAX: lambda texts: texts.amax(1),
+    Pooling.LAST: lambda texts: texts[:, -1],
+}  # [texts, length, width] → [texts, width]
 
 
 def pool(
@@ -21,22 +30,18 @@ def pool(
             pooled.append(x.new_zeros(group.texts, x.shape[-1]))
             continue
         texts = x[group.start : group.start + group.tokens].unflatten(0, (group.texts, group.length))
-        match pooling:
-            case Pooling.CLS:
-                pooled.append(texts[:, 0])
-            case Pooling.MEAN:
-                pooled.append(texts.mean(1))
-            case Pooling.MAX:
-                pooled.append(texts.amax(1))
+        pooled.append(POOLS[pooling](texts))
     return layout.in_order(torch.cat(pooled)) if pooled else x.new_zeros(0, x.shape[-1])
 
 
 class ClassificationHead(nn.Module):
-    """Pooling, an activation of a layer where the head has one, one number a label (Devlin et al. 2018)."""
+    """Pooling, an activation of a layer where the head has one, one number a label (Devlin et al. 2018); over
+    tokens without pooling."""
 
     def __init__(self, config: Config, head: Head):
         super().__init__()
-        self.pooling, self.drop_first = head.pooling, head.drop_first
+        self.pooling = head.pooling if head.over is Over.TEXTS else None
+        self.drop_first = head.drop_first
         self.dropout = config.dropout if head.dropout is None else head.dropout
         self.dense = None
         if head.dense:
@@ -44,9 +49,10 @@ class ClassificationHead(nn.Module):
         self.norm = norm_for(config) if head.dense_norm else None
         self.output = Linear(config.width, head.labels) if head.labels else None
 
-    def forward(self, x: Float[Tensor, "tokens width"], context: Context) -> Float[Tensor, "texts labels"]:
-        """Logits of each text, or its vector where the head has no labels, in the caller's order."""
-        return self.answer(pool(x, context.layout, pooling=self.pooling), context)
+    def forward(self, x: Float[Tensor, "tokens width"], context: Context) -> Float[Tensor, "rows labels"]:
+        """Logits of each text, or its vector where the head has no labels, in the caller's order; over
+        tokens, of each as it lies."""
+        return self.answer(pool(x, context.layout, pooling=self.pooling) if self.pooling else x, context)
 
     def answer(self, pooled: Float[Tensor, "texts width"], context: Context) -> Float[Tensor, "texts labels"]:
         """The same from what was pooled."""

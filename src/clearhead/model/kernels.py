@@ -196,11 +196,8 @@ def explicit(
     for place, (rows, start) in enumerate(zip(layout.placed, layout.begins, strict=True)):
         first, k, v = start, keys[rows], values[rows]
         if spans:
-            first, k, v = (
-                spans[place].first,
-                spans[place].keys.transpose(0, 1),
-                spans[place].values.transpose(0, 1),
-            )
+            span = spans[place]
+            first, k, v = span.first, span.keys.transpose(0, 1), span.values.transpose(0, 1)
         k, v = (part.repeat_interleave(queries.shape[1] // part.shape[1], 1) for part in (k, v))
         q = queries[rows]
         scores = torch.einsum("qhd,khd->hqk", q, k) * sight.scale

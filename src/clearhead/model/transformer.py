@@ -3,7 +3,6 @@
 from dataclasses import replace
 from itertools import count
 from math import sqrt
-from typing import TypeVar
 
 import torch
 from jaxtyping import Float
@@ -21,8 +20,6 @@ from clearhead.model.kernels import Context, Source
 from clearhead.model.layout import Batch
 from clearhead.model.linear import Linear, linear
 from clearhead.model.positions import RelativePositions, positions_for
-
-Made = TypeVar("Made", bound=nn.Module)
 
 
 class Embedding(nn.Module):
@@ -130,8 +127,8 @@ class Transformer(nn.Module):
         context = context or Context.of(batch.layout)
         return self.encoder(self.embedding(batch, context), context)
 
-    def classify(self, batch: Batch, context: Context | None = None) -> Float[Tensor, "texts labels"]:
-        """Logits of each text, in the caller's order."""
+    def classify(self, batch: Batch, context: Context | None = None) -> Float[Tensor, "rows labels"]:
+        """Logits of each text, in the caller's order; of a head over tokens, of each as the batch lies."""
         if self.head is None or self.head.output is None:
             raise SettingError(
                 "this model has no labels yet; train it: clearhead train classify --from MODEL"

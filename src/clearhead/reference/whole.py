@@ -12,7 +12,7 @@ from clearhead.reference.block import BlockFacts, BlockWeights, encoder_block, n
 from clearhead.reference.layers import Activation, Affine, Array, linear, sinusoidal_positions, tanh
 
 Ids = Sequence[int] | np.ndarray
-Pooling = Literal["cls", "mean", "max"]
+Pooling = Literal["cls", "mean", "max", "last"]
 Fixed = Literal["sinusoidal", "halves"]  # sines and cosines in turn, or sines first
 
 
@@ -40,13 +40,13 @@ class Embedding:
 class Head:
     """What turns the last vectors into one vector per text, and that into logits.
 
-    pooled = the first token's vector ("cls"), or the mean or maximum over tokens; then, if there is a dense
-    layer, weight [width, width], activation(dense(pooled)) and its norm if there is one; then output, weight
-    [labels, width].
+    pooled = the first ("cls") or last token's vector, or the mean or maximum over tokens, or with None each
+    token's own; then, if there is a dense layer, weight [width, width], activation(dense(pooled)) and its
+    norm if there is one; then output, weight [labels, width].
     Source: Devlin et al. 2018, section 4.1, with the dense layer of its published code, there with tanh.
     """
 
-    pooling: Pooling
+    pooling: Pooling | None
     dense: Affine | None
     output: Affine | None
     activation: Activation = tanh
@@ -96,7 +96,8 @@ class WholeModel:
         return normalise(x, self.final_norm, facts=self.facts)
 
     def pooled(self, ids: Ids, segments: Ids | None = None) -> Array:
-        """One vector for the text, after the dense layer if there is one: [width].
+        """One vector for the text, after the dense layer if there is one: [width]; of a head over tokens one
+        for each: [tokens, width].
 
         Raises FolderError if the folder says nothing about pooling.
         """
@@ -112,15 +113,20 @@ class WholeModel:
                 pooled = hidden.mean(axis=0)
             case "max":
                 pooled = hidden.max(axis=0)
+            case "last":
+                pooled = hidden[-1]
+            case None:
+                pooled = hidden
         if self.head.dense is None:
             return pooled
         dense = self.head.activation(linear(pooled, *self.head.dense))
         return normalise(dense, self.head.norm, facts=self.facts)
 
     def logits(self, ids: Ids, segments: Ids | None = None) -> Array:
-        """One number per label, before any softmax: [labels]. Raises FolderError if there is no such head."""
+        """One number per label, before any softmax: [labels], of a head over tokens [tokens, labels]. Raises
+        FolderError if there is no such head."""
         if self.head is None or self.head.output is None:
-            raise FolderError(f"{self.name} has no classification head over whole texts, so it has no logits")
+            raise FolderError(f"{self.name} has no classification head, so it has no logits")
         return linear(self.pooled(ids, segments), *self.head.output)
 
     def language_logits(self, ids: Ids, segments: Ids | None = None) -> Array:

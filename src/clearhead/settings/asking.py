@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from clearhead.errors import SettingError
 from clearhead.settings.options import at_least, check_values, option
 
-Long = Literal["truncate", "error"]
+Long = Literal["truncate", "error", "window"]
 Empty = Literal["error", "skip"]
 Dtype = Literal["float32", "bfloat16"]
 Format = Literal["csv", "tsv", "jsonl", "text"]
@@ -65,11 +65,19 @@ class Reading:
     format: Format | None = option(None, "format of the file, where its name does not tell")
     empty: Empty = option("error", "what to do with a text that is empty or only white space")
     long: Long = option(
-        "truncate", "what to do with a text longer than the model takes; truncating is reported"
+        "truncate",
+        "a text longer than the model takes: cut it, refuse it, or read it in windows; results tell",
+    )
+    stride: int | None = option(
+        None, "windows: tokens by which each begins after the one before; else half a window"
     )
 
     def __post_init__(self) -> None:
         check_values(self)
+        if self.stride is not None:
+            at_least("stride", self.stride, least=1)
+            if self.long != "window":
+                raise SettingError(f"--stride {self.stride} is for --long window; leave it out, or give that")
 
     def reading(self) -> dict[str, Any]:
         """These options alone, of settings that have others too."""
@@ -86,7 +94,7 @@ class Asking(Reading):
     )
 
     def __post_init__(self) -> None:
-        check_values(self)
+        Reading.__post_init__(self)
         at_least("batch_tokens", self.batch_tokens, least=1)
         if self.abstain_below is not None and not 0 <= self.abstain_below <= 1:
             raise SettingError(f"--abstain-below {self.abstain_below} must be from 0 to 1")

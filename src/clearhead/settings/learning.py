@@ -135,6 +135,7 @@ class Training(Opening, Making, Reading, Classifying):
 
     def __post_init__(self) -> None:
         Classifying.__post_init__(self)
+        Reading.__post_init__(self)
         made = [item.name for item in fields(Making) if getattr(self, item.name) != item.default]
         if made and self.base != "new":
             raise SettingError(

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, from_numpy
 
+from clearhead.checkpoint.labels import Problem
 from clearhead.data.rows import Row
 from clearhead.errors import DataError, MissingExtra
-from clearhead.model.config import Problem
 from clearhead.tasks.task import Scores, Task
 
 NAME = "TF-IDF of words and word pairs + logistic regression"

@@ -8,9 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from clearhead.checkpoint.labels import Problem
 from clearhead.data.labels import check_known
 from clearhead.data.rows import Row
-from clearhead.model.config import Problem
 from clearhead.tasks.scores import Metrics, measure
 from clearhead.text.tokenizer import Encoding
 

@@ -8,10 +8,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
+from clearhead.checkpoint.labels import Problem
 from clearhead.data.labels import numbers
 from clearhead.data.rows import Row
 from clearhead.errors import DataError
-from clearhead.model.config import Problem
 from clearhead.tasks.scores_numbers import NumberMetrics, measure_numbers
 from clearhead.text.tokenizer import Encoding
 

@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from clearhead.checkpoint.labels import Problem
 from clearhead.data.labels import check_known
 from clearhead.data.rows import Row
-from clearhead.model.config import Problem
 from clearhead.tasks.scores_several import SeveralMetrics, measure_several
 from clearhead.text.tokenizer import Encoding
 

@@ -5,9 +5,9 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from clearhead.checkpoint.labels import Problem
 from clearhead.data.rows import Row
 from clearhead.errors import SettingError
-from clearhead.model.config import Problem
 from clearhead.tasks.classify import Classification, Result
 from clearhead.tasks.regress import NumberResult, Regression
 from clearhead.tasks.scores import Metrics
@@ -73,7 +73,8 @@ def held_back(results: Sequence[Answer], least: float | None) -> list[Answer]:
 
 
 def task_of(problem: Problem, labels: tuple[str, ...], *, source: object = "model") -> Task:
-    """The task of a model whose outputs mean this. SettingError for a regression of several numbers."""
+    """The task of a head over texts whose outputs mean this. SettingError for a regression of several
+    numbers."""
     match problem:
         case Problem.SINGLE:
             return Classification(labels)
@@ -85,3 +86,5 @@ def task_of(problem: Problem, labels: tuple[str, ...], *, source: object = "mode
             raise SettingError(
                 f"{source}: a regression with {len(labels)} outputs is not supported; only with 1"
             )
+        case Problem.TAGS | Problem.SPANS:
+            raise AssertionError(f"{problem} is no problem of whole texts")

@@ -29,10 +29,16 @@ class Encoding:
     its `model_input_names` have `token_type_ids`."""
     offsets: tuple[Span, ...]
     """Characters [start, end) of the original string (of its own one in a pair); (0, 0) if special."""
-    special: tuple[bool, ...]
-    """True for the tokens the template puts around the text."""
+    sources: tuple[int, ...]
+    """Which text of a pair the token is of, 0 or 1 (0 in a text alone); −1 for the tokens the template puts
+    around texts."""
     dropped: int
     """How many content tokens the limit cut off."""
+
+    @property
+    def special(self) -> tuple[bool, ...]:
+        """True for the tokens the template puts around the text."""
+        return tuple(source < 0 for source in self.sources)
 
 
 class Content(NamedTuple):
@@ -89,14 +95,14 @@ class Template:
         ids: list[int] = []
         segments: list[int] = []
         offsets: list[Span] = []
-        special: list[bool] = []
+        sources: list[int] = []
         for part in self.parts:
             new = Content([part.id], [(0, 0)]) if part.text is None else contents[part.text]
             ids += new.ids
             segments += [part.segment] * len(new.ids)
             offsets += new.offsets
-            special += [part.text is None] * len(new.ids)
-        return Encoding(tuple(ids), tuple(segments), tuple(offsets), tuple(special), dropped)
+            sources += [-1 if part.text is None else part.text] * len(new.ids)
+        return Encoding(tuple(ids), tuple(segments), tuple(offsets), tuple(sources), dropped)
 
 
 def templates_of(core: Core, config: Mapping[str, Any]) -> dict[int, Template]:

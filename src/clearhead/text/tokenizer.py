@@ -15,6 +15,7 @@ from clearhead.text.bulk import bulk_of
 from clearhead.text.encoding import (
     Content,
     Encoding,
+    Template,
     Text,
     check_limit,
     longest_first,
@@ -118,34 +119,32 @@ class Tokenizer:
     ) -> list[Encoding]:
         """Texts, or pairs of texts, to ids: one `Encoding` each, in order.
 
-        `limit` is the most tokens a result may have, special tokens included. A longer one loses content
-        tokens from its end, or its beginning if the folder's truncation_side is left (of a pair: from the
-        longer text first), and `dropped` says how many; with
-        `long="error"` it raises DataError naming the text's index and both lengths. Lone surrogates are read
-        as U+FFFD. SettingError if the special tokens alone exceed `limit`.
+        `limit` is the most tokens a result may have, special ones included. A longer one loses content tokens
+        from its end, or its beginning if the folder's truncation_side is left (of a pair: first from the
+        longer text), and `dropped` says how many; `long="error"`: DataError with its index and both lengths.
+        Lone surrogates are read as U+FFFD. SettingError if the special tokens alone exceed `limit`.
         """
-        rows = rows_of(texts)
-        templates = [self._templates[len(row)] for row in rows]
-        check_limit(limit, long, needed=max((template.special_count for template in templates), default=0))
-        contents = iter(self._contents([text for row in rows for text in row]))
+        rows = self.taken_apart(texts)
+        check_limit(limit, long, needed=max((template.special_count for _, template in rows), default=0))
         result = []
-        for index, (row, template) in enumerate(zip(rows, templates, strict=True)):
-            whole = [next(contents) for _ in row]
+        for index, (whole, template) in enumerate(rows):
             lengths = [len(content.ids) for content in whole]
             kept = lengths if limit is None else longest_first(lengths, limit - template.special_count)
             dropped = sum(lengths) - sum(kept)
             if dropped and long == "error":
                 length = sum(lengths) + template.special_count
-                raise DataError(
-                    f"text {index} has {length} tokens and the limit is {limit}, special tokens included; "
-                    "shorten it, or set long='truncate'"
-                )
-            cut = [
-                content.cut(count, side=self.truncation_side)
-                for content, count in zip(whole, kept, strict=True)
-            ]
+                said = f"text {index} has {length} tokens and the limit is {limit}, special tokens included"
+                raise DataError(f"{said}; shorten it, or set long='truncate'")
+            side = self.truncation_side
+            cut = [content.cut(count, side=side) for content, count in zip(whole, kept, strict=True)]
             result.append(template.around(cut, dropped))
         return result
+
+    def taken_apart(self, texts: Sequence[Text]) -> list[tuple[list[Content], Template]]:
+        """The tokens of each text, or of both of a pair, and what stands around them."""
+        rows = rows_of(texts)
+        found = iter(self._contents([text for row in rows for text in row]))
+        return [([next(found) for _ in row], self._templates[len(row)]) for row in rows]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Ids to text, special tokens skipped; exactly the encoded text if the tokenizer is `lossless`.

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from clearhead.checkpoint.family import Family, projections, same
+from clearhead.checkpoint.family import OVER_TOKENS, Family, projections, same
 from clearhead.checkpoint.translate import (
     ACTIVATIONS,
     OLD_NORMS,
@@ -63,7 +63,7 @@ def config(fields: Fields) -> Config:
 
 
 def head(fields: Fields, names: set[str]) -> Head | None:
-    """The published classification head or, without one, the pooler: whichever has its weights there."""
+    """The published head or, without one, the pooler: whichever has its weights there."""
     new = new_head(fields)
     found = classifier(fields, names, new=new, marker="classifier.weight", stem="Bert")
     return found or (new if "pooler.dense.weight" in names else None)
@@ -99,7 +99,8 @@ FAMILY = Family(
     RULES,
     new_head,
     prefix="bert.",
-    bare=("classifier.", "cls."),
+    bare=("classifier.", "qa_outputs.", "cls."),
+    over=OVER_TOKENS,
     spellings=OLD_NORMS,
     ignored=(r"embeddings\.position_ids", r"cls\..*"),
     tied=("cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"),

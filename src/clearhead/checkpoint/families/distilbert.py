@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from clearhead.checkpoint.family import Family, projections, same
+from clearhead.checkpoint.family import OVER_TOKENS, Family, projections, same
 from clearhead.checkpoint.translate import (
     ACTIVATIONS,
     OLD_NORMS,
@@ -62,7 +62,7 @@ def config(fields: Fields) -> Config:
 
 
 def head(fields: Fields, names: set[str]) -> Head | None:
-    """The published classification head."""
+    """The published head."""
     new = new_head(fields)
     return classifier(fields, names, new=new, marker="classifier.weight", stem="DistilBert")
 
@@ -95,7 +95,8 @@ FAMILY = Family(
     RULES,
     new_head,
     prefix="distilbert.",
-    bare=("pre_classifier.", "classifier.", "vocab_"),
+    over=OVER_TOKENS,
+    bare=("pre_classifier.", "classifier.", "qa_outputs.", "vocab_"),
     spellings=OLD_NORMS,
     ignored=(r"embeddings\.position_ids", r"vocab_(transform|layer_norm|projector)\..*"),
     tied=("vocab_projector.weight", "embeddings.word_embeddings.weight"),

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from clearhead.checkpoint.families import bert
-from clearhead.checkpoint.family import Family, same
+from clearhead.checkpoint.family import OVER_TOKENS, Family, same
 from clearhead.checkpoint.translate import (
     OLD_NORMS,
     Fields,
@@ -38,7 +38,7 @@ def config(fields: Fields) -> Config:
 
 
 def head(fields: Fields, names: set[str]) -> Head | None:
-    """The published classification head."""
+    """The published head."""
     new = new_head(fields)
     return classifier(fields, names, new=new, marker="classifier.out_proj.weight", stem="Electra")
 
@@ -66,7 +66,8 @@ FAMILY = Family(
     RULES,
     new_head,
     prefix="electra.",
-    bare=("classifier.", "generator_"),
+    over=OVER_TOKENS,
+    bare=("classifier.", "qa_outputs.", "generator_"),
     spellings=OLD_NORMS,
     ignored=(r"embeddings\.position_ids", r"(discriminator|generator)_.*"),
     tied=("generator_lm_head.weight", "embeddings.word_embeddings.weight"),

@@ -76,9 +76,9 @@ def config(fields: Fields) -> Config:
 
 
 def head(fields: Fields, names: set[str]) -> Head | None:
-    """The published classification head or, without its labels, the layer before them."""
-    new = new_head(fields)
-    found = classifier(fields, names, new=new, marker="classifier.weight", stem="ModernBert")
+    """The published head or, without its labels, the layer before them."""
+    new, marker = new_head(fields), "classifier.weight"  # of every head
+    found = classifier(fields, names, new=new, marker=marker, stem="ModernBert", spans=marker)
     return found or (new if "head.dense.weight" in names else None)
 
 

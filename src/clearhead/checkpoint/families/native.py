@@ -14,10 +14,11 @@ from clearhead.model.config import (
     Fill,
     Head,
     Norm,
+    Over,
     Pooling,
 )
 
-CHOICES = {"activation": Activation, "norm": Norm, "pooling": Pooling}
+CHOICES = {"activation": Activation, "norm": Norm, "pooling": Pooling, "over": Over}
 
 BLOCK = (
     "attention.qkv.{p}",

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from clearhead.checkpoint.families import bert
-from clearhead.checkpoint.family import Family, same
+from clearhead.checkpoint.family import OVER_TOKENS, Family, same
 from clearhead.checkpoint.translate import (
     OLD_NORMS,
     Fields,
@@ -47,7 +47,7 @@ def config(fields: Fields) -> Config:
 
 
 def head(fields: Fields, names: set[str], *, stem: str) -> Head | None:
-    """The published classification head. A body's pooler, which no published head uses, is left out."""
+    """The published head. A body's pooler, which no published head uses, is left out."""
     new = new_head(fields)
     return classifier(fields, names, new=new, marker="classifier.out_proj.weight", stem=stem)
 
@@ -78,7 +78,8 @@ def family(model_type: str, stem: str) -> Family:
         RULES,
         new_head,
         prefix="roberta.",
-        bare=("classifier.", "lm_head."),
+        over=OVER_TOKENS,
+        bare=("classifier.", "qa_outputs.", "lm_head."),
         spellings=OLD_NORMS,
         ignored=(r"embeddings\.position_ids", r"lm_head\..*", r"pooler\..*"),
         tied=("lm_head.decoder.weight", "embeddings.word_embeddings.weight"),

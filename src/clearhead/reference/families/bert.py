@@ -10,15 +10,17 @@ from clearhead.reference.families.published import (
     FillNames,
     activation,
     optional,
+    output_shapes,
     over_tokens,
     refuse_decoders,
     shared_heads,
+    tokens_head,
 )
 from clearhead.reference.layers import Array
 from clearhead.reference.stored import Shape, Tensors, affine, field, possible, two
 from clearhead.reference.whole import Embedding, Fill, Head, WholeModel
 
-# Heads over single tokens, and a table of numbers 0, 1, 2, … that old versions stored.
+# Other heads, and a table of numbers 0, 1, 2, … that old versions stored.
 FILL = FillNames(
     "cls.predictions.transform.dense",
     "cls.predictions.transform.LayerNorm",
@@ -26,7 +28,7 @@ FILL = FillNames(
     "cls.predictions.bias",
     "cls.predictions.decoder.bias",
 )
-IGNORED = ("cls.", "qa_outputs.", "embeddings.position_ids")
+IGNORED = ("cls.", "embeddings.position_ids")
 
 
 def read_bert(path: Path, config: Mapping[str, Any]) -> WholeModel:
@@ -40,19 +42,21 @@ def read_bert(path: Path, config: Mapping[str, Any]) -> WholeModel:
     # A tagger's classifier reads every token, and old taggers carry a pooler that they do not use.
     tagger = over_tokens(config)
     classifier = "classifier.weight" in tensors and not tagger
-    pooler = "pooler.dense.weight" in tensors or classifier
-    shapes = body_shapes(config, width)
+    pooler = ("pooler.dense.weight" in tensors or classifier) and not tagger
+    shapes = body_shapes(config, width) | output_shapes(tensors, tagger, width=width)
     if pooler:
         shapes |= two("pooler.dense", width, width)
     if classifier:
         shapes |= two("classifier", tensors.shape("classifier.weight")[0], width)
     shapes |= fill_shapes(FILL, config, tensors=tensors, narrow=width)
-    arrays = tensors.take(shapes, ignored=(*IGNORED, "classifier.") if tagger else IGNORED)
+    arrays = tensors.take(shapes, ignored=(*IGNORED, "pooler.") if tagger else IGNORED)
     return body(
         path,
         config,
         arrays=arrays,
-        head=Head(
+        head=tokens_head(arrays, tagger)
+        if tagger
+        else Head(
             pooling="cls",
             dense=affine(arrays, "pooler.dense"),
             output=affine(arrays, "classifier") if classifier else None,

@@ -7,18 +7,24 @@ from typing import Any
 from clearhead.reference.attention import AttentionWeights
 from clearhead.reference.block import BlockFacts, BlockWeights
 from clearhead.reference.families.bert import plain_name
-from clearhead.reference.families.published import FillNames, activation, over_tokens, shared_heads
+from clearhead.reference.families.published import (
+    FillNames,
+    activation,
+    output_shapes,
+    over_tokens,
+    shared_heads,
+    tokens_head,
+)
 from clearhead.reference.layers import Array, relu
 from clearhead.reference.stored import Shape, Tensors, affine, field, two
 from clearhead.reference.whole import Embedding, Head, WholeModel
 
-# Heads over single tokens, and a table of numbers 0, 1, 2, … that old versions stored.
+# Other heads, and a table of numbers 0, 1, 2, … that old versions stored.
 FILL = FillNames("vocab_transform", "vocab_layer_norm", "vocab_projector.weight", "vocab_projector.bias")
 IGNORED = (
     "vocab_transform.",
     "vocab_layer_norm.",
     "vocab_projector.",
-    "qa_outputs.",
     "embeddings.position_ids",
 )
 EPSILON = 1e-12  # written into the published code, and no field of config.json
@@ -33,15 +39,15 @@ def read_distilbert(path: Path, config: Mapping[str, Any]) -> WholeModel:
     width = field(config, "dim", kind=int)
     layers = field(config, "n_layers", kind=int)
     tensors = Tensors(path, rename=lambda name: plain_name(name, prefix="distilbert."))
-    shapes = distilbert_shapes(config)
     tagger = over_tokens(config)
+    shapes = distilbert_shapes(config) | output_shapes(tensors, tagger, width=width)
     classifier = "classifier.weight" in tensors and not tagger
     if classifier:
         shapes |= two("pre_classifier", width, width)
         shapes |= two("classifier", tensors.shape("classifier.weight")[0], width)
     sizes = (field(config, "vocab_size", kind=int), width, width)
     shapes |= FILL.shapes(config, tensors, sizes=sizes, biases=(True, True, True))
-    arrays = tensors.take(shapes, ignored=(*IGNORED, "classifier.") if tagger else IGNORED)
+    arrays = tensors.take(shapes, ignored=IGNORED)
     tokens = arrays["embeddings.word_embeddings.weight"]
     return WholeModel(
         name=str(path),
@@ -58,7 +64,9 @@ def read_distilbert(path: Path, config: Mapping[str, Any]) -> WholeModel:
         ),
         blocks=tuple(block(arrays, f"transformer.layer.{i}") for i in range(layers)),
         final_norm=None,
-        head=Head(
+        head=tokens_head(arrays, tagger)
+        if tagger
+        else Head(
             pooling="cls",
             dense=affine(arrays, "pre_classifier"),
             activation=relu,

@@ -5,7 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.reference.families.bert import body, body_shapes, fill_shapes, plain_name
-from clearhead.reference.families.published import FillNames, optional, over_tokens, refuse_decoders
+from clearhead.reference.families.published import (
+    FillNames,
+    optional,
+    output_shapes,
+    over_tokens,
+    refuse_decoders,
+    tokens_head,
+)
 from clearhead.reference.layers import gelu
 from clearhead.reference.stored import Tensors, affine, field, two
 from clearhead.reference.whole import Head, WholeModel
@@ -21,7 +28,6 @@ IGNORED = (
     "discriminator_predictions.",
     "generator_predictions.",
     "generator_lm_head.",
-    "qa_outputs.",
     "embeddings.position_ids",
 )
 
@@ -39,20 +45,19 @@ def read_electra(path: Path, config: Mapping[str, Any]) -> WholeModel:
     narrow = optional(config, "embedding_size", default=128)
     shapes = body_shapes(config, narrow) | fill_shapes(FILL, config, tensors=tensors, narrow=narrow)
     tagger = over_tokens(config)
+    shapes |= output_shapes(tensors, tagger, width=width)
     classifier = "classifier.out_proj.weight" in tensors and not tagger
     if classifier:
         shapes |= two("classifier.dense", width, width)
         shapes |= two("classifier.out_proj", tensors.shape("classifier.out_proj.weight")[0], width)
-    arrays = tensors.take(shapes, ignored=(*IGNORED, "classifier.") if tagger else IGNORED)
-    head = (
-        Head(
+    arrays = tensors.take(shapes, ignored=IGNORED)
+    head = tokens_head(arrays, tagger) if tagger else None
+    if classifier:
+        head = Head(
             pooling="cls",
             dense=affine(arrays, "classifier.dense"),
             activation=gelu,
             output=affine(arrays, "classifier.out_proj"),
         )
-        if classifier
-        else None
-    )
     fill = FILL.fill(arrays, arrays["embeddings.word_embeddings.weight"], activation=gelu)
     return body(path, config, arrays=arrays, head=head, fill=fill)

@@ -33,9 +33,9 @@ def read_modernbert(path: Path, config: Mapping[str, Any]) -> WholeModel:
     heads = paired_heads(width, field(config, "num_attention_heads", kind=int))
     tensors = Tensors(path, rename=lambda name: name.removeprefix("model."))
     shapes = modernbert_shapes(config)
-    tagger = over_tokens(config)
-    classifier = "classifier.weight" in tensors and not tagger
-    dense = classifier or ("head.dense.weight" in tensors and not tagger)
+    tagger = over_tokens(config) is not None  # which has all the layers of a head over texts
+    classifier = "classifier.weight" in tensors
+    dense = classifier or "head.dense.weight" in tensors
     if dense:
         shapes |= two("head.dense", width, width, bias=optional(config, "classifier_bias", default=False))
         shapes |= two("head.norm", width, bias=optional(config, "norm_bias", default=False))
@@ -46,7 +46,7 @@ def read_modernbert(path: Path, config: Mapping[str, Any]) -> WholeModel:
     sizes = (field(config, "vocab_size", kind=int), width, width)
     fill_shapes = FILL.shapes(config, tensors, sizes=sizes, biases=biases)
     shapes |= fill_shapes
-    arrays = tensors.take(shapes, ignored=(*IGNORED, "head.", "classifier.") if tagger else IGNORED)
+    arrays = tensors.take(shapes, ignored=IGNORED)
     tokens = arrays["embeddings.tok_embeddings.weight"]
     return WholeModel(
         name=str(path),
@@ -68,7 +68,9 @@ def read_modernbert(path: Path, config: Mapping[str, Any]) -> WholeModel:
         ),
         final_norm=affine(arrays, "final_norm"),
         head=Head(
-            pooling=choice("classifier_pooling", config.get("classifier_pooling", "cls"), choices=POOLINGS),
+            pooling=None
+            if tagger
+            else choice("classifier_pooling", config.get("classifier_pooling", "cls"), choices=POOLINGS),
             dense=affine(arrays, "head.dense"),
             activation=activation(config, "classifier_activation"),
             norm=affine(arrays, "head.norm"),

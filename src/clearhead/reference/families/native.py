@@ -24,7 +24,7 @@ ACTIVATIONS: dict[str, Activation] = {
     "tanh": tanh,
     "silu": silu,
 }
-POOLINGS: dict[str, Pooling] = {"cls": "cls", "mean": "mean", "max": "max"}
+POOLINGS: dict[str, Pooling] = {"cls": "cls", "mean": "mean", "max": "max", "last": "last"}
 NORMS: dict[str, Literal["layer", "rms"]] = {"layer": "layer", "rms": "rms"}
 LANGUAGE = "language_head.weight"
 FILL = FillNames("fill.dense", "fill.norm", "fill.output.weight", "fill.bias")
@@ -254,8 +254,10 @@ def head_shapes(head: Facts | None, facts: Facts) -> dict[str, Shape]:
 def native_head(arrays: Mapping[str, Array], head: Facts | None) -> Head | None:
     if head is None:
         return None
+    over = {"texts": True, "tokens": False, "spans": False}
+    texts = choice("head.over", head.get("over", "texts"), choices=over)
     return Head(
-        pooling=choice("head.pooling", head.get("pooling"), choices=POOLINGS),
+        pooling=choice("head.pooling", head.get("pooling"), choices=POOLINGS) if texts else None,
         dense=possible(arrays, "head.dense"),
         activation=choice("head.activation", head.get("activation", "tanh"), choices=ACTIVATIONS),
         norm=possible(arrays, "head.norm"),

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from clearhead.errors import FolderError
 from clearhead.reference.layers import Activation, Array, gelu, gelu_tanh, relu, silu
 from clearhead.reference.stored import Shape, Tensors, affine, choice, field, two
-from clearhead.reference.whole import Fill
+from clearhead.reference.whole import Fill, Head
 
 ACTIVATIONS: dict[str, Activation] = {
     "gelu": gelu,
@@ -16,8 +16,8 @@ ACTIVATIONS: dict[str, Activation] = {
     "silu": silu,
     "swish": silu,
 }
-# Classes whose `classifier` reads every token, not the whole text.
-OVER_TOKENS = ("ForTokenClassification", "ForQuestionAnswering")
+# Classes with a head over single tokens, and the layer that is all of it.
+OVER_TOKENS = {"ForTokenClassification": "classifier", "ForQuestionAnswering": "qa_outputs"}
 
 
 # Classes with a head that says which token stands behind a mask.
@@ -87,9 +87,20 @@ def paired_heads(width: int, heads: int) -> int:
     return heads
 
 
-def over_tokens(config: Mapping[str, Any]) -> bool:
-    """Whether the folder's own class has a head over single tokens only."""
-    return any(name.endswith(OVER_TOKENS) for name in config.get("architectures") or [])
+def over_tokens(config: Mapping[str, Any]) -> str | None:
+    """The layer of a head over single tokens, where the folder's own class has one."""
+    stated = config.get("architectures") or []
+    return next((layer for end, layer in OVER_TOKENS.items() if any(n.endswith(end) for n in stated)), None)
+
+
+def output_shapes(tensors: Tensors, name: str | None, *, width: int) -> dict[str, Shape]:
+    """The tensors of a last layer, as many labels wide as it is; none where it has no name."""
+    return {} if name is None else two(name, tensors.shape(f"{name}.weight")[0], width)
+
+
+def tokens_head(arrays: Mapping[str, Array], name: str) -> Head:
+    """A head over single tokens: one layer."""
+    return Head(pooling=None, dense=None, output=affine(arrays, name))
 
 
 def refuse_decoders(config: Mapping[str, Any]) -> None:

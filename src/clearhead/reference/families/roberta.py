@@ -6,16 +6,23 @@ from typing import Any
 
 from clearhead.errors import FolderError
 from clearhead.reference.families.bert import body, body_shapes, fill_shapes, plain_name
-from clearhead.reference.families.published import FillNames, optional, over_tokens, refuse_decoders
+from clearhead.reference.families.published import (
+    FillNames,
+    optional,
+    output_shapes,
+    over_tokens,
+    refuse_decoders,
+    tokens_head,
+)
 from clearhead.reference.layers import gelu
 from clearhead.reference.stored import Tensors, affine, field, two
 from clearhead.reference.whole import Head, WholeModel
 
-# Heads over single tokens, and a table of numbers 0, 1, 2, … that old versions stored.
+# Other heads, and a table of numbers 0, 1, 2, … that old versions stored.
 FILL = FillNames(
     "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder.weight", "lm_head.bias", "lm_head.decoder.bias"
 )
-IGNORED = ("lm_head.", "qa_outputs.", "embeddings.position_ids")
+IGNORED = ("lm_head.", "embeddings.position_ids")
 
 
 def read_roberta(path: Path, config: Mapping[str, Any]) -> WholeModel:
@@ -28,32 +35,26 @@ def read_roberta(path: Path, config: Mapping[str, Any]) -> WholeModel:
     refuse_decoders(config)
     width = field(config, "hidden_size", kind=int)
     tensors = Tensors(path, rename=lambda name: plain_name(name, prefix="roberta."))
-    shapes = body_shapes(config, width)
+    tagger = over_tokens(config)
+    shapes = body_shapes(config, width) | output_shapes(tensors, tagger, width=width)
     ignored: tuple[str, ...] = IGNORED
     output = None
-    if over_tokens(config):
-        ignored = (*IGNORED, "classifier.")
-        dense = "pooler.dense"
+    dense = "pooler.dense"
+    if tagger:
+        ignored = (*IGNORED, "pooler.")
     elif "classifier.out_proj.weight" in tensors:
         ignored = (*IGNORED, "pooler.")
         dense, output = "classifier.dense", "classifier.out_proj"
         shapes |= two(output, tensors.shape(f"{output}.weight")[0], width)
-    else:
-        dense = "pooler.dense"
-    has_head = output is not None or f"{dense}.weight" in tensors
+    has_head = output is not None or (f"{dense}.weight" in tensors and not tagger)
     if has_head:
         shapes |= two(dense, width, width)
     shapes |= fill_shapes(FILL, config, tensors=tensors, narrow=width)
     arrays = tensors.take(shapes, ignored=ignored)
-    head = (
-        Head(
-            pooling="cls",
-            dense=affine(arrays, dense),
-            output=None if output is None else affine(arrays, output),
-        )
-        if has_head
-        else None
-    )
+    head = tokens_head(arrays, tagger) if tagger else None
+    if has_head:
+        last = None if output is None else affine(arrays, output)
+        head = Head(pooling="cls", dense=affine(arrays, dense), output=last)
     first = optional(config, "pad_token_id", default=1) + 1
     rows = field(config, "max_position_embeddings", kind=int)
     if not 0 <= first < rows:
