@@ -69,7 +69,7 @@ def test_the_command_prints_one_object_and_refuses_what_does_not_fit(folder, tex
     assert left.value.code == 0 and told["context"] == 32 and told["perplexity"] > 1
     for words, said in (
         (["--context", "33"], "--context 33 is more than"),
-        (["--context", "8", "--stride", "9"], "--stride 9 is more than --context 8"),
+        (["--context", "8", "--stride", "9"], "--stride 9 is more than the 8 tokens of the context"),
         (["--stride", "0"], "--stride 0 must be at least 1"),
         (["--abstain-below", "0.5"], "--abstain-below is for labels"),
     ):

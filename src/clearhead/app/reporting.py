@@ -49,7 +49,7 @@ def report(run: Run, model: Model, *, evaluation: Evaluation, extras: Extras) ->
     """Write the report into the run's folder; returns its place."""
     log = read_log(run.out)
     trained = sum(line["tokens"] for line in log)
-    cut = sum(encoding.dropped > 0 for encoding in run.encodings)
+    cut = sum(example.dropped > 0 for example in run.examples)
     network = model.loaded.network
     facts = {
         "Started from": run.settings.base,
@@ -57,10 +57,10 @@ def report(run: Run, model: Model, *, evaluation: Evaluation, extras: Extras) ->
         "Parameters": f"{sum(parameter.numel() for parameter in network.parameters()):,}",
         "Learned from": f"{len(run.training):,} texts; {trained:,} tokens seen in {len(log):,} steps",
         "Chosen by": f"{len(run.validation):,} validation texts, best at step {run.best_step}",
-        "Texts cut": f"{cut:,} of {len(run.encodings):,} in training, "
+        "Texts cut": f"{cut:,} of {len(run.examples):,} in training, "
         f"{evaluation.truncated:,} of {evaluation.metrics.texts:,} in evaluation",
     }
-    tokens = sum(len(encoding.ids) for encoding in evaluation.encodings)
+    tokens = sum(example.tokens for example in evaluation.examples)
     timing = {
         "Training": f"{span(run.seconds)}, validation included",
         "Speed": f"{trained / max(run.seconds, 1e-9):,.0f} tokens a second",
@@ -68,7 +68,7 @@ def report(run: Run, model: Model, *, evaluation: Evaluation, extras: Extras) ->
         "Evaluation speed": f"{tokens / max(evaluation.seconds, 1e-9):,.0f} tokens a second",
     }
     assert model.task
-    results = model.task.results(evaluation.logits, evaluation.encodings)
+    results = model.task.results(evaluation.logits, evaluation.examples)
     path = run.out / REPORT
     write_report(
         path,
@@ -101,7 +101,8 @@ def report_of_run(run: Run) -> Path:
     from clearhead.settings import Asking
 
     model = load(run.out)
-    evaluation = evaluate_rows(model, run.validation, settings=Asking(long=run.settings.long))
+    asking = Asking(long=run.settings.long, stride=run.settings.stride)
+    evaluation = evaluate_rows(model, run.validation, settings=asking)
     chosen = (
         "the texts the best model was chosen by, so a little hopeful; give a test file to clearhead evaluate"
     )

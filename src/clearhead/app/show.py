@@ -80,9 +80,15 @@ def evaluation(found: Evaluation, *, as_json: bool) -> None:
     metrics = found.metrics
     if found.truncated:
         say(f"note: longer than the model takes, and cut: {found.truncated} of {metrics.texts} texts")
+    if found.windowed:
+        say(f"note: too long for one window, and read in several: {found.windowed} of {metrics.texts} texts")
     if plain(as_json):
         unsure = {} if found.answered is None else asdict(found.answered)
-        emit(asdict(metrics) | unsure | {"truncated": found.truncated, "seconds": found.seconds})
+        emit(
+            asdict(metrics)
+            | unsure
+            | {"truncated": found.truncated, "windowed": found.windowed, "seconds": found.seconds}
+        )
         return
     score_tables(metrics)
     if found.answered:

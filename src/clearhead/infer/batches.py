@@ -1,9 +1,11 @@
 """Encoded texts in batches, each one row of tokens."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+from torch import Tensor
 
 from clearhead.data.wording import counted
-from clearhead.errors import DataError
+from clearhead.errors import DataError, NotFinite
 from clearhead.model.config import Config
 from clearhead.model.layout import Batch, pack, within_budget
 from clearhead.text.tokenizer import Encoding
@@ -34,3 +36,12 @@ def check_encodings(encodings: Sequence[Encoding], config: Config) -> None:
 def packed(encodings: Sequence[Encoding]) -> Batch:
     """Encoded texts in one row."""
     return pack([encoding.ids for encoding in encodings], [encoding.segments for encoding in encodings])
+
+
+def finite(numbers: Tensor, where: Callable[[int], str]) -> Tensor:
+    """These numbers, a row a text; NotFinite, saying `where`, at the first row that holds others."""
+    wrong = (~numbers.isfinite()).any(-1).nonzero()
+    if len(wrong):
+        text = where(int(wrong[0]))
+        raise NotFinite(f"{text}: the model computes numbers that are not finite, so it has no answer")
+    return numbers

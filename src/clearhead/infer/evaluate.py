@@ -18,9 +18,8 @@ from clearhead.infer.perplexity import LanguageEvaluation, evaluate_language
 from clearhead.infer.translate import TranslationEvaluation, evaluate_translations, files_of_pairs
 from clearhead.settings import Asking, Comparing, Filling, Scoring, made
 from clearhead.tasks.classify import Result
-from clearhead.tasks.examples import encode_rows
+from clearhead.tasks.examples import Example, examples_of, joined
 from clearhead.tasks.task import Answer, Scores, held_back
-from clearhead.text.tokenizer import Encoding
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Evaluation:
 
     metrics: Scores
     rows: list[Row]
-    encodings: list[Encoding]
+    examples: list[Example]
     logits: Tensor
     seconds: float
     answered: Answered | None = None
@@ -47,7 +46,12 @@ class Evaluation:
     @property
     def truncated(self) -> int:
         """Texts that did not fit whole."""
-        return sum(encoding.dropped > 0 for encoding in self.encodings)
+        return sum(example.dropped > 0 for example in self.examples)
+
+    @property
+    def windowed(self) -> int:
+        """Texts that were read in several windows."""
+        return sum(len(example.windows) > 1 for example in self.examples)
 
 
 def evaluate(
@@ -91,24 +95,26 @@ def evaluate_rows(model: Model, rows: list[Row], *, settings: Asking) -> Evaluat
     if not model.task:
         raise model.unlabelled()
     model.task.check(rows)
-    encodings, logits = logits_of(model, rows, settings=settings)
+    examples, logits = logits_of(model, rows, settings=settings)
     targets = model.task.targets(rows)
     answered = None
     if settings.abstain_below is not None:
-        given = held_back(model.task.results(logits, encodings), settings.abstain_below)
+        given = held_back(model.task.results(logits, examples), settings.abstain_below)
         answered = covered(rows, given, below=settings.abstain_below)
     metrics = model.task.metrics(logits, targets)
-    return Evaluation(metrics, rows, encodings, logits, perf_counter() - start, answered)
+    return Evaluation(metrics, rows, examples, logits, perf_counter() - start, answered)
 
 
-def logits_of(model: Model, rows: Sequence[Row], *, settings: Asking) -> tuple[list[Encoding], Tensor]:
+def logits_of(model: Model, rows: Sequence[Row], *, settings: Asking) -> tuple[list[Example], Tensor]:
     """The ids and the logits of each row."""
-    encodings = encode_rows(rows, model.tokenizer, limit=model.limit, long=settings.long)
+    examples = examples_of(rows, model.tokenizer, limit=model.limit, reading=settings)
+    owners = [row for row, example in zip(rows, examples, strict=True) for _ in example.windows]
 
-    def where(index: int) -> str:
-        return place(rows[index].file, rows[index].row)
+    def where(window: int) -> str:
+        return place(owners[window].file, owners[window].row)
 
-    return encodings, model.logits(encodings, batch_tokens=settings.batch_tokens, where=where)
+    flat = [window for example in examples for window in example.windows]
+    return examples, joined(model.logits(flat, batch_tokens=settings.batch_tokens, where=where), examples)
 
 
 def covered(rows: Sequence[Row], given: Sequence[Answer], *, below: float) -> Answered:
@@ -130,9 +136,9 @@ def predict_rows(model: Model, rows: Sequence[Row], *, settings: Asking) -> list
         raise model.unlabelled()
     asked = [index for index, row in enumerate(rows) if not row.blank]
     some = [rows[index] for index in asked]
-    encodings, logits = logits_of(model, some, settings=settings)
+    examples, logits = logits_of(model, some, settings=settings)
     answers: list[Answer] = [model.task.skipped()] * len(rows)
-    given = held_back(model.task.results(logits, encodings), settings.abstain_below)
+    given = held_back(model.task.results(logits, examples), settings.abstain_below)
     for index, result in zip(asked, given, strict=True):
         answers[index] = result
     return list(zip(rows, answers, strict=True))

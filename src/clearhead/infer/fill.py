@@ -50,7 +50,7 @@ def evaluate_fill(
     token to hide, `SettingError` for a context beyond the model's.
     """
     begin = perf_counter()
-    if scoring.stride is not None:
+    if asking.stride is not None:
         raise SettingError(f"--stride is for language models, and {model.name} fills masks; leave it out")
     context = context_of(model, scoring)
     texts = texts_of(data, asking=asking, scoring=scoring)

@@ -17,17 +17,17 @@ from clearhead.checkpoint.labels import PROBLEMS, Problem
 from clearhead.checkpoint.lock import LOG, SETTINGS, check_free
 from clearhead.data.wording import argument
 from clearhead.engine.modes import own_modes
-from clearhead.errors import DataError, NotFinite, SettingError
-from clearhead.infer.batches import batches_of, check_encodings
+from clearhead.errors import DataError, SettingError
+from clearhead.infer.batches import batches_of, check_encodings, finite
+from clearhead.infer.masked import masked
 from clearhead.model.config import Config, Pooling
 from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
-from clearhead.model.layout import round_up
 from clearhead.settings import Answering, Asking, Loading, Long, Reading, a_path, made
-from clearhead.tasks.fill import Candidate, Filled, most_likely, rows_at_once
+from clearhead.tasks.examples import Example, in_windows, joined, refuse_stride
+from clearhead.tasks.fill import Filled
 from clearhead.tasks.task import Answer, Task, held_back, task_of
 from clearhead.text.encoding import Text
-from clearhead.text.masks import mask_of, with_masks
 from clearhead.text.tokenizer import Encoding, Tokenizer
 
 
@@ -111,12 +111,25 @@ class Model:
             raise SettingError("long='window' gives a text several rows of ids; ask for them with windows")
         return self.tokenizer.encode(check_texts(texts), limit=self.limit, long=long)
 
+    def examples(
+        self, texts: Sequence[Text], *, long: Long = "truncate", stride: int | None = None
+    ) -> list[Example]:
+        """The same, each in one window or, with long="window", in as many as it needs."""
+        reading: Reading = made(Reading, {"long": long, "stride": stride})
+        if long != "window":
+            refuse_stride(reading)
+            return [Example((encoding,)) for encoding in self.encode(texts, long=long)]
+        ready = check_texts(texts)
+        names = [f"text {number}" for number in range(len(ready))]
+        return in_windows(ready, self.tokenizer, names=names, limit=self.limit, stride=stride)
+
     @own_modes()
     def predict(
         self,
         texts: Sequence[Text],
         *,
         long: Long = "truncate",
+        stride: int | None = None,
         batch_tokens: int = 2048,
         abstain_below: float | None = None,
     ) -> list[Answer]:
@@ -126,9 +139,11 @@ class Model:
         if not self.task:
             raise self.unlabelled()
         made(Asking, {"abstain_below": abstain_below})
-        encodings = self.encode(texts, long=long)
-        results = self.task.results(self.logits(encodings, batch_tokens=batch_tokens), encodings)
-        return held_back(results, abstain_below)
+        examples = self.examples(texts, long=long, stride=stride)
+        names = [f"text {index}" for index, one in enumerate(examples) for _ in one.windows]
+        flat = [window for example in examples for window in example.windows]
+        logits = self.logits(flat, batch_tokens=batch_tokens, where=names.__getitem__)
+        return held_back(self.task.results(joined(logits, examples), examples), abstain_below)
 
     @own_modes()
     def logits(
@@ -172,30 +187,7 @@ class Model:
         for text, name in zip(texts, names, strict=True):
             if not isinstance(text, str):
                 raise DataError(f"{name} is a pair of texts; give one text with its masks")
-        network, tokenizer = self.loaded.network, self.tokenizer
-        mask = mask_of(tokenizer, source=self.name)
-        encodings = [
-            with_masks(tokenizer, str(text), name=name, limit=self.limit)
-            for text, name in zip(texts, names, strict=True)
-        ]
-        found: dict[int, Filled] = {}
-        for members, batch in batches_of(encodings, batch_tokens):
-            stream = network(batch)
-            asked = [[at for at, id in enumerate(encodings[member].ids) if id == mask] for member in members]
-            lying = zip(asked, batch.layout.slices, strict=True)
-            places = torch.tensor([rows.start + at for own, rows in lying for at in own])
-            owners = [names[member] for member, own in zip(members, asked, strict=True) for _ in own]
-            rows = torch.nn.functional.pad(stream[places], (0, 0, 0, round_up(len(places)) - len(places)))
-            best: list[tuple[Candidate, ...]] = []
-            for part in rows.split(rows_at_once(self.config.vocab)):
-                logits = network.fill_logits(part)[: len(owners) - len(best)]
-                finite(logits, owners[len(best) :].__getitem__)
-                best += most_likely(logits, tokenizer, count=candidates)
-            likely = iter(best)
-            for member, own in zip(members, asked, strict=True):
-                masks = tuple(next(likely) for _ in own)
-                found[member] = Filled(masks, len(encodings[member].ids))
-        return [found[index] for index in range(len(texts))]
+        return masked(self, texts, names=names, candidates=candidates, budget=batch_tokens)
 
     def unlabelled(self) -> SettingError:
         """The error for asking a body without labels for labels."""
@@ -271,15 +263,6 @@ def asked(model: Any) -> "Model":
         return model
     how = f"load it first: clearhead.load({model!r})" if isinstance(model, str | Path) else "load one first"
     raise SettingError(f"{type(model).__name__} was given where a loaded model is needed; {how}")
-
-
-def finite(numbers: Tensor, where: Callable[[int], str]) -> Tensor:
-    """These numbers, a row a text; NotFinite, saying `where`, at the first row that holds others."""
-    wrong = (~numbers.isfinite()).any(-1).nonzero()
-    if len(wrong):
-        text = where(int(wrong[0]))
-        raise NotFinite(f"{text}: the model computes numbers that are not finite, so it has no answer")
-    return numbers
 
 
 def check_texts(texts: Iterable[Text]) -> list[Text]:

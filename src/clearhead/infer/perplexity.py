@@ -51,10 +51,10 @@ def evaluate_language(
     """
     begin = perf_counter()
     context = context_of(model, scoring)
-    if scoring.stride is not None and scoring.stride > context:
-        raise SettingError(f"--stride {scoring.stride} is more than the {context} tokens of the context")
+    if asking.stride is not None and asking.stride > context:
+        raise SettingError(f"--stride {asking.stride} is more than the {context} tokens of the context")
     texts = texts_of(data, asking=asking, scoring=scoring)
-    pieces = Pieces.of(ids_of(model.tokenizer, texts), context=context, stride=scoring.stride)
+    pieces = Pieces.of(ids_of(model.tokenizer, texts), context=context, stride=asking.stride)
     if not pieces.spans:
         raise DataError(f"{data} holds no text that a token of could be told from those before; give another")
     scores = pieces.scores(

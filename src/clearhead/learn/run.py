@@ -18,7 +18,7 @@ from clearhead.learn.start import starting_model, usual_rate
 from clearhead.learn.texts import measure_of, read_texts
 from clearhead.learn.translate import TranslateRun
 from clearhead.settings import Asking, Language, Masked, Training, Translating, made
-from clearhead.tasks.examples import encode_rows
+from clearhead.tasks.examples import examples_of
 from clearhead.tasks.task import Scores
 
 
@@ -47,12 +47,15 @@ class Run(Course):
         self.metric = measure_of(settings, self.task.problem)
         loaded = starting_model(settings, self.training, task=self.task)
         limit = Model(loaded).limit
-        self.encodings = encode_rows(self.training, loaded.tokenizer, limit=limit, long=settings.long)
-        if cut := sum(encoding.dropped > 0 for encoding in self.encodings):
+        self.examples = examples_of(self.training, loaded.tokenizer, limit=limit, reading=settings)
+        if cut := sum(example.dropped > 0 for example in self.examples):
             self.notes.append(f"{cut} of {len(self.training)} texts are cut to the model's {limit} tokens")
+        if several := sum(len(example.windows) > 1 for example in self.examples):
+            count = sum(len(example.windows) for example in self.examples)
+            self.notes.append(f"{several} of {len(self.training)} texts are read in windows, {count} in all")
         targets = self.task.targets(self.training)
         self.objective = Labelled(
-            loaded.network, self.task, examples=self.encodings, targets=targets, freeze=settings.freeze
+            loaded.network, self.task, examples=self.examples, targets=targets, freeze=settings.freeze
         )
         self.ready(loaded, self.objective)
 
@@ -82,7 +85,9 @@ class Run(Course):
 
     def evaluated(self) -> Evaluation:
         """The model as it stands on the validation texts."""
-        asking = Asking(batch_tokens=max(2048, self.settings.batch_tokens), long=self.settings.long)
+        settings = self.settings
+        budget = max(2048, settings.batch_tokens)
+        asking = Asking(batch_tokens=budget, long=settings.long, stride=settings.stride)
         return evaluate_rows(self.model, self.validation, settings=asking)
 
     def value_of(self, metrics: Scores) -> float:

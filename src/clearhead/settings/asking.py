@@ -69,15 +69,15 @@ class Reading:
         "a text longer than the model takes: cut it, refuse it, or read it in windows; results tell",
     )
     stride: int | None = option(
-        None, "windows: tokens by which each begins after the one before; else half a window"
+        None,
+        "windows: tokens by which each begins after the one before; else half a window, where a language "
+        "model is evaluated a whole one",
     )
 
     def __post_init__(self) -> None:
         check_values(self)
         if self.stride is not None:
             at_least("stride", self.stride, least=1)
-            if self.long != "window":
-                raise SettingError(f"--stride {self.stride} is for --long window; leave it out, or give that")
 
     def reading(self) -> dict[str, Any]:
         """These options alone, of settings that have others too."""

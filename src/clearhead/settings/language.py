@@ -45,19 +45,12 @@ class Scoring:
         "file", "what a document is in a file of plain text: the whole file, or each line"
     )
     context: int | None = option(None, "most tokens that are read at a time; else all the model takes")
-    stride: int | None = option(
-        None, "tokens between the beginnings of pieces that overlap; else they do not overlap"
-    )
     errors: Errors = option("strict", ERRORS)
 
     def __post_init__(self) -> None:
         check_values(self)
         if self.context is not None:
             at_least("context", self.context, least=2)
-        if self.stride is not None:
-            at_least("stride", self.stride, least=1)
-            if self.context is not None and self.stride > self.context:
-                raise SettingError(f"--stride {self.stride} is more than --context {self.context}")
 
 
 @dataclass(frozen=True, kw_only=True)

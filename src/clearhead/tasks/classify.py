@@ -11,16 +11,16 @@ from torch.nn.functional import cross_entropy
 from clearhead.checkpoint.labels import Problem
 from clearhead.data.labels import check_known
 from clearhead.data.rows import Row
+from clearhead.tasks.examples import Example
 from clearhead.tasks.scores import Metrics, measure
-from clearhead.text.tokenizer import Encoding
 
 
 @dataclass(frozen=True)
 class Result:
     """The answer for one text: `score` is the label's probability, `scores` that of each label.
 
-    `tokens` went through the model, `dropped` did not fit. A text that was skipped has no label and no
-    scores. `reason` says why there is no label where the model was not sure enough of it.
+    `tokens` went through the model in `windows`, `dropped` did not fit. A text that was skipped has no label
+    and no scores. `reason` says why there is no label where the model was not sure enough of it.
     """
 
     label: str | None
@@ -29,6 +29,7 @@ class Result:
     tokens: int
     dropped: int
     reason: str | None = None
+    windows: int = 1
 
     def if_sure(self, least: float) -> "Result":
         """The same, without its label where its probability is below this."""
@@ -80,13 +81,15 @@ class Classification:
             return float(len(targets))
         return float(torch.tensor(self.weights, dtype=torch.float64)[targets].sum())
 
-    def results(self, logits: Float[Tensor, "texts labels"], encodings: Sequence[Encoding]) -> list[Result]:
+    def results(self, logits: Float[Tensor, "texts labels"], examples: Sequence[Example]) -> list[Result]:
         """One result a text, in order."""
         found = []
-        for row, encoding in zip(logits.double().softmax(-1).tolist(), encodings, strict=True):
+        for row, example in zip(logits.double().softmax(-1).tolist(), examples, strict=True):
             scores = dict(zip(self.labels, row, strict=True))
             label = max(scores, key=scores.__getitem__)
-            found.append(Result(label, scores[label], scores, len(encoding.ids), encoding.dropped))
+            windows = len(example.windows)
+            sure = scores[label]
+            found.append(Result(label, sure, scores, example.tokens, example.dropped, windows=windows))
         return found
 
     def skipped(self) -> Result:

@@ -12,8 +12,8 @@ from clearhead.checkpoint.labels import Problem
 from clearhead.data.labels import numbers
 from clearhead.data.rows import Row
 from clearhead.errors import DataError
+from clearhead.tasks.examples import Example
 from clearhead.tasks.scores_numbers import NumberMetrics, measure_numbers
-from clearhead.text.tokenizer import Encoding
 
 LABELS = ("value",)  # the name of the one output
 COARSE = 0.01  # the rounding that is refused, as a share of how far numbers lie from their mean
@@ -21,11 +21,12 @@ COARSE = 0.01  # the rounding that is refused, as a share of how far numbers lie
 
 @dataclass(frozen=True)
 class NumberResult:
-    """The answer for one text; `tokens` and `dropped` as in `Result`. A skipped text has no value."""
+    """The answer for one text; `tokens`, `dropped`, `windows` as in `Result`. A skipped text has no value."""
 
     value: float | None
     tokens: int
     dropped: int
+    windows: int = 1
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,10 @@ class Regression:
         """What the loss of these texts is divided by: their number."""
         return float(len(targets))
 
-    def results(self, logits: Float[Tensor, "texts 1"], encodings: Sequence[Encoding]) -> list[NumberResult]:
+    def results(self, logits: Float[Tensor, "texts 1"], examples: Sequence[Example]) -> list[NumberResult]:
         """One result a text, in order."""
-        pairs = zip(logits.double()[:, 0].tolist(), encodings, strict=True)
-        return [NumberResult(value, len(encoding.ids), encoding.dropped) for value, encoding in pairs]
+        pairs = zip(logits.double()[:, 0].tolist(), examples, strict=True)
+        return [NumberResult(value, one.tokens, one.dropped, len(one.windows)) for value, one in pairs]
 
     def skipped(self) -> NumberResult:
         """The result of a text that was not asked about."""

@@ -11,8 +11,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from clearhead.checkpoint.labels import Problem
 from clearhead.data.labels import check_known
 from clearhead.data.rows import Row
+from clearhead.tasks.examples import Example
 from clearhead.tasks.scores_several import SeveralMetrics, measure_several
-from clearhead.text.tokenizer import Encoding
 
 THRESHOLD = 0.5  # a label is given where its probability is above
 
@@ -21,14 +21,15 @@ THRESHOLD = 0.5  # a label is given where its probability is above
 class SeveralResult:
     """The answer for one text: the labels whose probability is above 0.5, and that of each label.
 
-    The probabilities are independent and do not sum to 1. `tokens` and `dropped` as in `Result`. A text that
-    was skipped has `labels` None and no scores.
+    The probabilities are independent and do not sum to 1. `tokens`, `dropped` and `windows` as in `Result`. A
+    text that was skipped has `labels` None and no scores.
     """
 
     labels: tuple[str, ...] | None
     scores: dict[str, float]
     tokens: int
     dropped: int
+    windows: int = 1
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,14 @@ class SeveralLabels:
         return float(len(targets))
 
     def results(
-        self, logits: Float[Tensor, "texts labels"], encodings: Sequence[Encoding]
+        self, logits: Float[Tensor, "texts labels"], examples: Sequence[Example]
     ) -> list[SeveralResult]:
         """One result a text, in order."""
         found = []
-        for row, encoding in zip(logits.double().sigmoid().tolist(), encodings, strict=True):
+        for row, example in zip(logits.double().sigmoid().tolist(), examples, strict=True):
             scores = dict(zip(self.labels, row, strict=True))
             given = tuple(label for label, score in scores.items() if score > THRESHOLD)
-            found.append(SeveralResult(given, scores, len(encoding.ids), encoding.dropped))
+            found.append(SeveralResult(given, scores, example.tokens, example.dropped, len(example.windows)))
         return found
 
     def skipped(self) -> SeveralResult:

@@ -9,12 +9,12 @@ from clearhead.checkpoint.labels import Problem
 from clearhead.data.rows import Row
 from clearhead.errors import SettingError
 from clearhead.tasks.classify import Classification, Result
+from clearhead.tasks.examples import Example
 from clearhead.tasks.regress import NumberResult, Regression
 from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_numbers import NumberMetrics
 from clearhead.tasks.scores_several import SeveralMetrics
 from clearhead.tasks.several import SeveralLabels, SeveralResult
-from clearhead.text.tokenizer import Encoding
 
 Answer = Result | SeveralResult | NumberResult
 Scores = Metrics | SeveralMetrics | NumberMetrics
@@ -48,7 +48,7 @@ class Task(Protocol):
         """What the summed loss of these texts is divided by."""
         ...
 
-    def results(self, logits: Tensor, encodings: Sequence[Encoding]) -> Sequence[Answer]:
+    def results(self, logits: Tensor, examples: Sequence[Example]) -> Sequence[Answer]:
         """One result a text, in order."""
         ...
 
