@@ -71,7 +71,7 @@ def clearhead(job: Job, *, dropout: float) -> Result:
     run = ch.train(
         "classify", data=data, validation=few, base=str(folder), out=str(folder / "run"), **options
     )
-    assert [len(encoding.ids) for encoding in run.encodings] == lengths
+    assert [example.tokens for example in run.examples] == lengths
     loaded = measuring.peak_memory()
     measuring.forget_peak()
     seconds, steps = measuring.clock(lambda: list(run.trainer.run()))

@@ -52,7 +52,7 @@ def plain_losses(run, folder):
         for group in optimizer.param_groups:
             group["lr"] = run.trainer.schedule(number)
         members = [index for batch in batches for index in batch]
-        rows = [run.encodings[index].ids for index in members]
+        rows = [run.examples[index].windows[0].ids for index in members]
         longest = max(map(len, rows))
         ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
         mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
