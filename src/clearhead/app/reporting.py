@@ -1,5 +1,6 @@
 """A run's report, from what the run, its log and its evaluation hold."""
 
+from collections.abc import Sized
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from clearhead.explain.report import Answer, Report, Sample, write_report
 from clearhead.infer.evaluate import Evaluation
 from clearhead.infer.generate import tokens
 from clearhead.infer.model import Model
+from clearhead.learn.answer import AnswerRun
 from clearhead.learn.corpus import Chats, Texts
 from clearhead.learn.course import Course
 from clearhead.learn.encoded import Encoded
@@ -26,6 +28,7 @@ from clearhead.settings import Generating
 from clearhead.tasks.baseline import baseline, baseline_name
 from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
+from clearhead.tasks.scores_answers import AnswerMetrics
 from clearhead.tasks.task import Scores
 from clearhead.tasks.translate import TranslationLoss
 from clearhead.text.masks import MASK
@@ -198,17 +201,17 @@ def best_of(run: Course, *names: str) -> dict[str, float]:
 
 
 def report_of_texts(
-    run: LanguageRun | FillRun | TranslateRun,
+    run: LanguageRun | FillRun | TranslateRun | AnswerRun,
     model: Model,
     *,
-    scores: LanguageScores | FillScores | TranslationLoss,
+    scores: LanguageScores | FillScores | TranslationLoss | AnswerMetrics,
     told: Told,
 ) -> Path:
     """The report of a model that learned from texts alone."""
     log = read_log(run.out)
     trained = sum(line["tokens"] for line in log)
     config, noun = model.config, run.noun
-    learned = run.pairs if isinstance(run, TranslateRun) else run.texts
+    learned: Sized = run.learned
     blocks = f"{config.layers} + {config.decoder_layers}" if config.translates else f"{config.layers}"
     facts = {
         "Started from": run.settings.base,
@@ -228,7 +231,7 @@ def report_of_texts(
         path,
         Report(
             title=f"{run.out.name}: {told.kind}",
-            subtitle=", ".join(run.settings.data),
+            subtitle=", ".join([data] if isinstance(data := run.settings.data, str) else data),
             metrics=scores,
             metrics_of=f"{told.scored} of {noun}s kept aside (the best model was chosen by them)",
             log=log,

@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from clearhead.errors import DataError, SettingError
+from clearhead.app.asking import (
+    check_pairs,
+    pair_column_of,
+    questions_as_rows,
+    questions_in,
+    rows_of,
+    texts_as_rows,
+)
+from clearhead.errors import SettingError
 from clearhead.settings import (
+    FINDERS,
     PAIRS,
     Answering,
     Asking,
     Comparing,
     Filling,
+    Finding,
     Generating,
     Language,
     Loading,
@@ -44,6 +54,13 @@ Texts = Annotated[
         name="--text", negative="", allow_leading_hyphen=True, help="a text; may be given several times"
     ),
 ]
+Pair = Annotated[
+    str | None,
+    Parameter(
+        name="--pair", allow_leading_hyphen=True,
+        help="the second text beside each --text: of pairs, or the text in which a question is answered",
+    ),
+]  # fmt: skip
 Data = Annotated[str, Parameter(help="file of labelled texts", allow_leading_hyphen=True)]
 Open = Annotated[Opening, Parameter(name="*")]
 Load = Annotated[Loading, Parameter(name="*")]
@@ -51,8 +68,9 @@ Write = Annotated[Writing, Parameter(name="*")]
 Score = Annotated[Scored, Parameter(name="*", group="Language models")]
 Compare = Annotated[Comparing, Parameter(name="*", group=PAIRS)]
 Ways = Annotated[Answering, Parameter(name="*", group="Language models")]
+Find = Annotated[Finding, Parameter(name="*", group=FINDERS)]
 ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Answering()
-SCORE, COMPARE = Scored(), Comparing()
+SCORE, COMPARE, FIND = Scored(), Comparing(), Finding()
 LABELLED = ("abstain_below", "pair_column", "label_column")
 MASKING = ("candidates", *(item.name for item in fields(Filling)))
 SHARED = ("documents", "context", "errors")  # of all models that learn from texts alone
@@ -89,12 +107,14 @@ def evaluate(
     settings: Ask = ASK,
     scoring: Score = SCORE,
     comparing: Compare = COMPARE,
+    finding: Find = FIND,
     opening: Load = LOAD,
     json: Json = False,
 ) -> int:
     """Evaluate a model on a file of labelled texts; a language model, or one that fills masks, on texts; one
-    that turns texts into others on pairs of them."""
+    that turns texts into others on pairs of them; one that finds answers on questions."""
     from clearhead.app import show
+    from clearhead.infer.answer import evaluate_answers
     from clearhead.infer.evaluate import evaluate_file
     from clearhead.infer.fill import evaluate_fill
     from clearhead.infer.model import load
@@ -102,7 +122,10 @@ def evaluate(
     from clearhead.infer.translate import evaluate_translations, files_of_pairs
 
     loaded = load(model, **asdict(opening))
-    refuse_other(loaded, settings, scoring, comparing)
+    refuse_other(loaded, settings, scoring, comparing, finding)
+    if loaded.answers:
+        show.answers(evaluate_answers(loaded, data, asking=settings, finding=finding), as_json=json)
+        return 0
     if loaded.translates:
         compared = evaluate_translations(
             loaded, files_of_pairs(data, comparing), asking=settings, comparing=comparing
@@ -129,15 +152,19 @@ def predict(
     file: File = None,
     *,
     text: Texts = None,
+    pair: Pair = None,
     settings: Ask = ASK,
     ways: Ways = WAYS,
+    finding: Find = FIND,
     opening: Load = LOAD,
     writing: Write = WRITE,
 ) -> int:
     """Predict the label of each text of a file, of --text, or of standard input or, with a language model,
-    how it goes on or, with one that fills masks, what stands at each [MASK]; one JSON object a line."""
+    how it goes on or, with one that fills masks, what stands at each [MASK] or, with one that finds answers,
+    where in its text the answer to each question stands; one JSON object a line."""
     from clearhead.app import show
     from clearhead.app.writing import check_out
+    from clearhead.infer.answer import find
     from clearhead.infer.continued import continued
     from clearhead.infer.evaluate import predict_rows
     from clearhead.infer.fill import fill_rows
@@ -150,12 +177,19 @@ def predict(
     if file and file != "-" and not Path(at_home(file)).exists() and (" " in file or "." not in file):
         raise SettingError(f"there is no file {file!r}; to ask about a text, write --text {file!r}")
     loaded = load(model, **asdict(opening))
-    refuse_other(loaded, settings, ways)
+    refuse_other(loaded, settings, ways, finding)
     if writing.out is not None:
         check_out(writing.out, model=loaded.loaded.folder)
+    if pair is not None and not text:
+        raise SettingError("--pair is the second text beside each --text; give that, or name --pair-column")
+    if loaded.answers:
+        questions = questions_as_rows(text, pair, settings) if text else questions_in(file, settings)
+        answers = find(loaded, questions, asking=settings, finding=finding)
+        show.results(list(zip(questions, answers, strict=True)), as_json=writing.json, out=writing.out)
+        return 0
     if text:
-        rows = texts_as_rows(text, settings)
-        if column := pair_column_of(loaded):
+        rows = texts_as_rows(text, settings, pair=pair)
+        if pair is None and (column := pair_column_of(loaded)):
             show.say(f"note: {model} was trained on pairs of texts ({column}); each --text is asked alone")
     else:
         rows = rows_of("-" if file is None else file, loaded, settings=settings)
@@ -177,6 +211,8 @@ def refuse_other(model: "Model", *given: Any) -> None:
             if isinstance(settings, Asking):
                 texts = model.speaks or model.fills or model.translates
                 what, right = "labels", name not in LABELLED or not texts
+            elif isinstance(settings, Finding):
+                what, right = "models that find answers in texts", model.answers
             elif name in MASKING:
                 what, right = "models that fill masks", model.fills
             elif isinstance(settings, Comparing):
@@ -189,61 +225,6 @@ def refuse_other(model: "Model", *given: Any) -> None:
                 raise SettingError(
                     f"{flag(name)} is for {what}, and {model.name} is of another kind; leave it out"
                 )
-
-
-def rows_of(path: str, model: "Model", *, settings: Asking) -> list[Any]:
-    """The rows of a file to predict; labels are kept where there are some."""
-    from clearhead.checkpoint.labels import Problem
-    from clearhead.data.rows import read_rows
-
-    check_pairs(model, settings)
-    several = model.loaded.problem is Problem.MULTI
-    return read_rows(path, labelled=False, several=several, **settings.reading())
-
-
-def check_pairs(model: "Model", settings: Asking) -> None:
-    """Refuse to ask about single texts of a file where the model was trained on pairs."""
-    if settings.pair_column is None and (column := pair_column_of(model)):
-        raise SettingError(
-            f"{model.loaded.folder} was trained on pairs of texts; name the column of the second one with "
-            f"--pair-column (in training: {column})"
-        )
-
-
-def pair_column_of(model: "Model") -> str | None:
-    """The column of the second texts a model was trained on; None where its folder tells of none."""
-    from clearhead.checkpoint.files import read_json
-    from clearhead.learn.place import SETTINGS, is_run
-
-    folder = model.loaded.folder
-    if folder is None or not is_run(Path(folder)):
-        return None
-    column = read_json(Path(folder) / SETTINGS)["settings"].get("pair_column")
-    return column if isinstance(column, str) else None
-
-
-def texts_as_rows(texts: list[str], settings: Asking) -> list[Any]:
-    """Texts of the command line as rows."""
-    from clearhead.data.rows import Row
-
-    for name in ("text_column", "pair_column", "label_column", "format"):
-        if getattr(settings, name) is not None:
-            raise SettingError(f"{flag(name)} is for a file, and --text is given; leave one of them out")
-    for number, text in enumerate(texts, 1):
-        refuse_bytes(text, f"--text number {number}")
-        if settings.empty == "error" and not text.strip():
-            raise DataError(
-                f"--text number {number} is empty; leave it out, or get an empty answer: --empty skip"
-            )
-    return [Row(text, None, "--text", number, {}) for number, text in enumerate(texts, 1)]
-
-
-def refuse_bytes(text: str, what: str) -> None:
-    """Refuse what was typed or piped in and is not UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"{what} is not UTF-8 from character {error.start + 1} on; use UTF-8") from error
 
 
 def verify(model: str, *, opening: Open = OPEN, json: Json = False) -> int:

@@ -26,7 +26,14 @@ from clearhead.checkpoint.files import (
     write_tensors,
 )
 from clearhead.checkpoint.fingerprint import ADDED, FINGERPRINT
-from clearhead.checkpoint.labels import PROBLEMS, Problem, label_names, problem_of
+from clearhead.checkpoint.labels import (
+    PROBLEMS,
+    Problem,
+    label_names,
+    no_answer_fields,
+    no_answer_of,
+    problem_of,
+)
 from clearhead.checkpoint.lock import held
 from clearhead.checkpoint.tensors import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, Stored, read_tensors, source_of
 from clearhead.checkpoint.translate import Fields
@@ -64,6 +71,7 @@ class Loaded:
     adapters: tuple[Any, ...] = ()  # what was put on the network's layers (adapter.Adapted)
     begin: Begin = Begin()  # how the answers of an encoder–decoder begin
     target: Tokenizer | None = None  # of answers, where they have another tokenizer than what is asked
+    no_answer_above: float | None = None  # of spans: the margin of none above which there is no answer
 
     @property
     def writer(self) -> Tokenizer:
@@ -150,7 +158,10 @@ def _read(folder: Path, opening: Opening) -> Loaded:
     if said:
         fingerprint.check(said, network, tokenizer=tokenizer, labels=labels, path=folder / FINGERPRINT)
     problem = problem_of(values, head, source=fields.source)
-    loaded = Loaded(network.eval(), tokenizer, labels, family, folder, problem, new_head)
+    threshold = no_answer_of(values, problem, source=fields.source)
+    loaded = Loaded(
+        network.eval(), tokenizer, labels, family, folder, problem, new_head, no_answer_above=threshold
+    )
     if not config.language_head:
         return loaded
     loaded = replace(loaded, target=_target(folder) if config.translates else None)
@@ -265,6 +276,7 @@ def write_folder(folder: str | Path, loaded: Loaded, *, instead: Iterable[str] =
     if loaded.labels:
         values["id2label"] = {str(number): label for number, label in enumerate(loaded.labels)}
         values["label2id"] = {label: number for number, label in enumerate(loaded.labels)}
+        values |= no_answer_fields(loaded.no_answer_above)
         if loaded.problem in PROBLEMS:  # the published code knows no others
             values["problem_type"] = str(loaded.problem)
     if family is not FAMILIES["clearhead"]:

@@ -7,6 +7,7 @@ from clearhead.explain.wording import against, decimal, interval, percent, signe
 from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
+from clearhead.tasks.scores_answers import AnswerMetrics
 from clearhead.tasks.scores_numbers import NumberMetrics
 from clearhead.tasks.scores_several import SeveralMetrics
 from clearhead.tasks.task import Scores
@@ -14,8 +15,9 @@ from clearhead.tasks.translate import TranslationLoss
 
 NATS, NATS_OF_LABEL, SQUARES = "Loss, nats per text", "Loss, nats per label", "Mean squared error"
 NATS_OF_TOKEN, NATS_OF_HIDDEN = "Loss, nats per token", "Loss, nats per hidden token"
+NATS_OF_WINDOW = "Loss, nats per window"
 
-Told = Scores | LanguageScores | FillScores | TranslationLoss
+Told = Scores | LanguageScores | FillScores | TranslationLoss | AnswerMetrics
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,15 @@ def said(metrics: Told) -> Said:
             )
             bleu = "–" if metrics.bleu is None else f"{metrics.bleu:.1f}"
             return Said(bleu, "BLEU", None, strip, NATS_OF_TOKEN, "", "")
+        case AnswerMetrics():
+            without = "–" if metrics.no_answer_exact is None else f"{metrics.no_answer_exact:.1f}"
+            strip = (
+                ("Exact match", f"{metrics.exact_match:.1f}"),
+                ("Questions scored", f"{metrics.texts:,}"),
+                ("Without an answer, right", without),
+                (NATS_OF_WINDOW, decimal(metrics.loss)),
+            )
+            return Said(f"{metrics.f1:.1f}", "F1 over words", None, strip, NATS_OF_WINDOW, "", "")
         case FillScores():
             strip = (
                 ("Perplexity", f"{metrics.perplexity:,.2f}"),
@@ -103,9 +114,8 @@ def versus(metrics: Told, baseline: Scores) -> tuple[str, str]:
         ours, theirs = getattr(metrics, "mae", nan), getattr(baseline, "mae", nan)
         size = decimal(abs(ours - theirs))
         return f"{size} {'worse' if ours > theirs else 'better'} than", decimal(theirs)  # an error
-    assert not isinstance(
-        metrics, LanguageScores | FillScores | TranslationLoss
-    )  # which no baseline is there for
+    # Of the others there is no baseline.
+    assert not isinstance(metrics, LanguageScores | FillScores | TranslationLoss | AnswerMetrics)
     return against(metrics.accuracy - baseline.accuracy), percent(baseline.accuracy)
 
 

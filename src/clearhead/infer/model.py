@@ -24,6 +24,7 @@ from clearhead.model.config import Config, Pooling
 from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
 from clearhead.settings import Answering, Asking, Loading, Long, Reading, a_path, made
+from clearhead.tasks.answer import AnswerResult
 from clearhead.tasks.examples import Example, in_windows, joined, refuse_stride
 from clearhead.tasks.fill import Filled
 from clearhead.tasks.task import Answer, Task, held_back, task_of
@@ -188,6 +189,14 @@ class Model:
             if not isinstance(text, str):
                 raise DataError(f"{name} is a pair of texts; give one text with its masks")
         return masked(self, texts, names=names, candidates=candidates, budget=batch_tokens)
+
+    @own_modes()
+    def answer(self, questions: Iterable[tuple[str, str]], **options: Any) -> list[AnswerResult]:
+        """The answer to each pair of a question and its context: the place where it stands, or none. Options:
+        `long`, `stride`, `batch_tokens`, `max_answer_tokens`, `no_answer_above`."""
+        from clearhead.infer.answer import answer  # which asks a Model
+
+        return answer(self, check_texts(questions), options)
 
     def unlabelled(self) -> SettingError:
         """The error for asking a body without labels for labels."""

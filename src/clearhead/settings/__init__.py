@@ -1,6 +1,7 @@
 """What a user may ask for. Each dataclass is the Python arguments, the flags, the help and the docs of a
 verb."""
 
+from clearhead.settings.answer import FINDERS, Answerer, Finding
 from clearhead.settings.asking import Asking, Empty, Format, Loading, Long, Opening, Reading, Writing
 from clearhead.settings.fill import FILLERS, Answering, Encoder, Filling, Hidden, Masked, Scored
 from clearhead.settings.generating import PAIRS, Generating
@@ -30,15 +31,18 @@ from clearhead.settings.options import (
     made,
     option,
     required,
+    some_of,
 )
 from clearhead.settings.translate import Comparing, Parallel, Translating, Translator
 
 __all__ = [
     "BALANCED",
     "FILLERS",
+    "FINDERS",
     "HEAVIEST",
     "LIGHTEST",
     "PAIRS",
+    "Answerer",
     "Answering",
     "Asking",
     "Comparing",
@@ -49,6 +53,7 @@ __all__ = [
     "Encode",
     "Encoder",
     "Filling",
+    "Finding",
     "Format",
     "Generating",
     "Hidden",
@@ -83,4 +88,5 @@ __all__ = [
     "named_weights",
     "option",
     "required",
+    "some_of",
 ]  # fmt: skip

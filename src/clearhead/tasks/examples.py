@@ -34,7 +34,7 @@ class Example:
 
 
 def encode_rows(
-    rows: Sequence[Row], tokenizer: Tokenizer, *, limit: int | None, long: Long
+    rows: Sequence[Row], tokenizer: Tokenizer, *, limit: int | None, long: Long | None
 ) -> list[Encoding]:
     """Ids of each row's text within `limit` tokens, special ones included.
 
