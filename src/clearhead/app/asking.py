@@ -41,7 +41,7 @@ def pair_column_of(model: "Model") -> str | None:
     return column if isinstance(column, str) else None
 
 
-def questions_as_rows(texts: list[str], pair: str | None, settings: Asking) -> list[Any]:
+def questions_as_rows(texts: list[str], settings: Asking, *, pair: str | None) -> list[Any]:
     """Questions of the command line, all about one text."""
     from clearhead.data.questions import Question
 

@@ -20,7 +20,6 @@ from clearhead.app.asking import (
 )
 from clearhead.errors import SettingError
 from clearhead.settings import (
-    FINDERS,
     PAIRS,
     Answering,
     Asking,
@@ -54,13 +53,6 @@ Texts = Annotated[
         name="--text", negative="", allow_leading_hyphen=True, help="a text; may be given several times"
     ),
 ]
-Pair = Annotated[
-    str | None,
-    Parameter(
-        name="--pair", allow_leading_hyphen=True,
-        help="the second text beside each --text: of pairs, or the text in which a question is answered",
-    ),
-]  # fmt: skip
 Data = Annotated[str, Parameter(help="file of labelled texts", allow_leading_hyphen=True)]
 Open = Annotated[Opening, Parameter(name="*")]
 Load = Annotated[Loading, Parameter(name="*")]
@@ -68,10 +60,10 @@ Write = Annotated[Writing, Parameter(name="*")]
 Score = Annotated[Scored, Parameter(name="*", group="Language models")]
 Compare = Annotated[Comparing, Parameter(name="*", group=PAIRS)]
 Ways = Annotated[Answering, Parameter(name="*", group="Language models")]
-Find = Annotated[Finding, Parameter(name="*", group=FINDERS)]
 ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Answering()
-SCORE, COMPARE, FIND = Scored(), Comparing(), Finding()
+SCORE, COMPARE = Scored(), Comparing()
 LABELLED = ("abstain_below", "pair_column", "label_column")
+FINDING = [item.name for item in fields(Finding)]
 MASKING = ("candidates", *(item.name for item in fields(Filling)))
 SHARED = ("documents", "context", "errors")  # of all models that learn from texts alone
 
@@ -107,7 +99,6 @@ def evaluate(
     settings: Ask = ASK,
     scoring: Score = SCORE,
     comparing: Compare = COMPARE,
-    finding: Find = FIND,
     opening: Load = LOAD,
     json: Json = False,
 ) -> int:
@@ -122,9 +113,9 @@ def evaluate(
     from clearhead.infer.translate import evaluate_translations, files_of_pairs
 
     loaded = load(model, **asdict(opening))
-    refuse_other(loaded, settings, scoring, comparing, finding)
+    refuse_other(loaded, settings, scoring, comparing)
     if loaded.answers:
-        show.answers(evaluate_answers(loaded, data, asking=settings, finding=finding), as_json=json)
+        show.answers(evaluate_answers(loaded, data, asking=settings, finding=scoring), as_json=json)
         return 0
     if loaded.translates:
         compared = evaluate_translations(
@@ -152,10 +143,8 @@ def predict(
     file: File = None,
     *,
     text: Texts = None,
-    pair: Pair = None,
     settings: Ask = ASK,
     ways: Ways = WAYS,
-    finding: Find = FIND,
     opening: Load = LOAD,
     writing: Write = WRITE,
 ) -> int:
@@ -177,19 +166,21 @@ def predict(
     if file and file != "-" and not Path(at_home(file)).exists() and (" " in file or "." not in file):
         raise SettingError(f"there is no file {file!r}; to ask about a text, write --text {file!r}")
     loaded = load(model, **asdict(opening))
-    refuse_other(loaded, settings, ways, finding)
+    refuse_other(loaded, settings, ways)
     if writing.out is not None:
         check_out(writing.out, model=loaded.loaded.folder)
-    if pair is not None and not text:
+    if ways.pair is not None and not text:
         raise SettingError("--pair is the second text beside each --text; give that, or name --pair-column")
     if loaded.answers:
-        questions = questions_as_rows(text, pair, settings) if text else questions_in(file, settings)
-        answers = find(loaded, questions, asking=settings, finding=finding)
+        questions = (
+            questions_as_rows(text, settings, pair=ways.pair) if text else questions_in(file, settings)
+        )
+        answers = find(loaded, questions, asking=settings, finding=ways)
         show.results(list(zip(questions, answers, strict=True)), as_json=writing.json, out=writing.out)
         return 0
     if text:
-        rows = texts_as_rows(text, settings, pair=pair)
-        if pair is None and (column := pair_column_of(loaded)):
+        rows = texts_as_rows(text, settings, pair=ways.pair)
+        if ways.pair is None and (column := pair_column_of(loaded)):
             show.say(f"note: {model} was trained on pairs of texts ({column}); each --text is asked alone")
     else:
         rows = rows_of("-" if file is None else file, loaded, settings=settings)
@@ -210,9 +201,12 @@ def refuse_other(model: "Model", *given: Any) -> None:
         for name in (item.name for item in fields(settings)):
             if isinstance(settings, Asking):
                 texts = model.speaks or model.fills or model.translates
-                what, right = "labels", name not in LABELLED or not texts
-            elif isinstance(settings, Finding):
+                foreign = LABELLED if texts else LABELLED[:1] if model.answers else ()
+                what, right = "labels", name not in foreign
+            elif name in FINDING:
                 what, right = "models that find answers in texts", model.answers
+            elif name == "pair":
+                what, right = "labels and answers", model.task is not None or model.answers
             elif name in MASKING:
                 what, right = "models that fill masks", model.fills
             elif isinstance(settings, Comparing):

@@ -13,6 +13,7 @@ from clearhead.check.finding import KEPT, RIGHT, SAME, TEXT, Finding, Verdict, j
 from clearhead.check.outputs import answers, stated
 from clearhead.check.places import folder_of, same_bits
 from clearhead.check.samples import TEXTS, companies, random_samples
+from clearhead.check.spans import spans
 from clearhead.check.speaking import speaking
 from clearhead.check.words import answered, cut, follows, said, stated_labels
 from clearhead.infer.model import Model, asked, load
@@ -150,7 +151,7 @@ def keeping(model: Model) -> Iterator[Finding]:
     moved = sum(not same_bits(first, second) for first, second in pairs)
     labels, ends = (
         all(getattr(model.loaded, name) == getattr(again.loaded, name) for name in names)
-        for names in (("labels", "problem"), ("begin", "ends"))
+        for names in (("labels", "problem", "no_answer_above"), ("begin", "ends"))
     )
     yield judged(
         KEPT,
@@ -237,6 +238,7 @@ LAWS: tuple[Callable[[Model], Iterator[Finding]], ...] = (
     company,
     equations,
     served,
+    spans,
     speaking,
     answering,
     filled,

@@ -30,7 +30,8 @@ class Question:
     """A question about a context, both exactly as in the file, and the places of the right answers.
 
     `answers` is None where the file does not say, and empty where the context does not answer. `number` is
-    that of the question in its file, from 1; `extra` holds what else the file says of it, its id among it.
+    that of the question in its file, from 1, or in a list (`file` is then empty), from 0; `extra` holds what
+    else the file says of it, its id among it.
     """
 
     text: str
@@ -42,8 +43,8 @@ class Question:
 
     @property
     def where(self) -> str:
-        """The place, to speak of it."""
-        return place(self.file, self.number)
+        """The place, to speak of it; of one that stands in no file, its number."""
+        return place(self.file, self.number) if self.file else f"question {self.number}"
 
     @property
     def blank(self) -> bool:

@@ -114,7 +114,7 @@ def named(name: str, row: int) -> str:
     return name
 
 
-def answer(model: Model, questions: Sequence[Text], options: dict[str, Any]) -> list[AnswerResult]:
+def answer(model: Model, questions: Sequence[Text], **options: Any) -> list[AnswerResult]:
     """Answers to pairs of a question and its context; options of both kinds of settings."""
     finding, others = some_of(Finding, options)
     asking: Asking = made(Asking, others)
@@ -122,7 +122,7 @@ def answer(model: Model, questions: Sequence[Text], options: dict[str, Any]) -> 
     for number, pair in enumerate(questions):
         if isinstance(pair, str):
             raise DataError(f"question {number} is one string; give pairs of a question and its context")
-        rows.append(Question(pair[0], pair[1], None, "questions", number))
+        rows.append(Question(pair[0], pair[1], None, "", number))
     return find(model, rows, asking=asking, finding=finding)
 
 

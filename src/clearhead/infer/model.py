@@ -196,7 +196,7 @@ class Model:
         `long`, `stride`, `batch_tokens`, `max_answer_tokens`, `no_answer_above`."""
         from clearhead.infer.answer import answer  # which asks a Model
 
-        return answer(self, check_texts(questions), options)
+        return answer(self, check_texts(questions), **options)
 
     def unlabelled(self) -> SettingError:
         """The error for asking a body without labels for labels."""
