@@ -169,8 +169,9 @@ def line_of(row: Asked, result: Said) -> dict[str, Any]:
         asked = {"text": row.text} | ({} if row.pair is None else {"pair": row.pair})
     line: dict[str, Any] = {**asked, **asdict(result)}
     ours = {*line, "pair"}
-    if line.get("reason", "") is None:
-        del line["reason"]  # it stands where an answer was held back
+    for name in ("reason", "evidence"):  # which stand where they were asked for
+        if line.get(name, "") is None:
+            del line[name]
     for name, value in row.extra.items():
         bare = name
         while bare.startswith(INPUT):
@@ -197,8 +198,9 @@ def worded(result: Said) -> tuple[str, str]:
     match result:
         case Continued(answer=str(answer)):
             return " ".join(answer.split())[:300], ""
-        case Result(label=str(label), score=score):
-            return label, percent(score or 0.0)
+        case Result(label=str(label), score=score, evidence=evidence):
+            why = "" if evidence is None else f" – {evidence.text}"
+            return label + why, percent(score or 0.0)
         case AnswerResult(answer=answer, score=float(score)):
             return "(no answer)" if answer is None else " ".join(answer.split())[:300], percent(score)
         case Filled(masks=masks) if masks:

@@ -156,6 +156,7 @@ def predict(
     from clearhead.infer.answer import find
     from clearhead.infer.continued import continued
     from clearhead.infer.evaluate import predict_rows
+    from clearhead.infer.evidence import with_evidence
     from clearhead.infer.fill import fill_rows
     from clearhead.infer.model import load
 
@@ -191,6 +192,7 @@ def predict(
         found = fill_rows(loaded, rows, settings=settings, candidates=ways.candidates)
     else:
         found = predict_rows(loaded, rows, settings=settings)
+        found = with_evidence(loaded, found, settings=settings) if ways.evidence else found
     show.results(found, as_json=writing.json, out=writing.out)
     return 0
 
@@ -205,6 +207,8 @@ def refuse_other(model: "Model", *given: Any) -> None:
                 what, right = "labels", name not in foreign
             elif name in FINDING:
                 what, right = "models that find answers in texts", model.answers
+            elif name == "evidence":
+                what, right = "labels", model.task is not None
             elif name == "pair":
                 what, right = "labels and answers", model.task is not None or model.answers
             elif name in MASKING:

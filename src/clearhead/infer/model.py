@@ -166,29 +166,36 @@ class Model:
             found[members] = network.classify(batch).float()
         return finite(found, where)
 
-    @own_modes()
-    def fill(self, texts: Sequence[str], *, candidates: int = 5, batch_tokens: int = 2048) -> list[Filled]:
+    def fill(
+        self,
+        texts: Sequence[str],
+        *,
+        candidates: int = 5,
+        batch_tokens: int = 2048,
+        long: Long = "error",
+        stride: int | None = None,
+    ) -> list[Filled]:
         """What stands at each `[MASK]` of each text: the most likely tokens with their probabilities. A
         text's answer does not depend on the others. Raises `DataError` for a text without a mask or too long,
         and `SettingError` for a model without a head for masked tokens."""
         ready = check_texts(texts)
         names = [f"text {number}" for number in range(len(ready))]
-        return self.filled(ready, names, candidates=candidates, batch_tokens=batch_tokens)
+        asking = made(Asking, {"batch_tokens": batch_tokens, "long": long, "stride": stride})
+        return self.filled(ready, names, candidates=candidates, asking=asking)
 
     @own_modes()
     def filled(
-        self, texts: Sequence[Text], names: Sequence[str], *, candidates: int, batch_tokens: int = 2048
+        self, texts: Sequence[Text], names: Sequence[str], *, candidates: int, asking: Asking
     ) -> list[Filled]:
         """The same of texts that have names in messages."""
         if not self.fills:
             how = "clearhead train fill --data FILE --out FOLDER"
             raise SettingError(f"{self.name} has no head for masked tokens; train a model that has: {how}")
         made(Answering, {"candidates": candidates})
-        made(Asking, {"batch_tokens": batch_tokens})
         for text, name in zip(texts, names, strict=True):
             if not isinstance(text, str):
                 raise DataError(f"{name} is a pair of texts; give one text with its masks")
-        return masked(self, texts, names=names, candidates=candidates, budget=batch_tokens)
+        return masked(self, texts, names=names, candidates=candidates, asking=asking)
 
     @own_modes()
     def answer(self, questions: Iterable[tuple[str, str]], **options: Any) -> list[AnswerResult]:

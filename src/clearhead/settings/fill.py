@@ -62,6 +62,9 @@ class Answering(Generating, Prefixed, Finding):
     candidates: Annotated[int, Parameter(group=FILLERS)] = option(
         5, "most likely tokens that are given for each mask"
     )
+    evidence: Annotated[bool, Parameter(negative="", group="Parameters")] = option(
+        False, "labels: tell also which sentence weighs most, by leaving out each (of a pair, of the second)"
+    )
     pair: Annotated[str | None, Parameter(group="Parameters", allow_leading_hyphen=True)] = option(
         None, "the second text beside each --text: of pairs, or the text in which questions are answered"
     )
