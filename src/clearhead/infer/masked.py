@@ -23,9 +23,10 @@ def masked(
     """The most likely tokens at each mask of each text, which has a name in messages."""
     network, tokenizer = model.loaded.network, model.tokenizer
     mask = mask_of(tokenizer, source=model.name)
-    how = {"limit": model.limit, "long": asking.long, "stride": asking.stride}
     each = [
-        parts_of(with_masks(tokenizer, str(text), name=name), mask, name=name, **how)  # type: ignore[arg-type]
+        parts_of(
+            with_masks(tokenizer, str(text), name=name), mask, name=name, limit=model.limit, reading=asking
+        )
         for text, name in zip(texts, names, strict=True)
     ]
     flat = [(owner, part) for owner, parts in enumerate(each) for part in parts]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from clearhead.errors import DataError
-from clearhead.settings import Long
+from clearhead.settings import Reading
 from clearhead.text.encoding import Encoding
 
 
@@ -17,9 +17,7 @@ class Part:
     masks: tuple[int, ...]
 
 
-def parts_of(
-    whole: Encoding, mask: int, *, name: str, limit: int | None, long: Long | None, stride: int | None
-) -> list[Part]:
+def parts_of(whole: Encoding, mask: int, *, name: str, limit: int | None, reading: Reading) -> list[Part]:
     """A text as it is read: whole where it fits. A longer one is refused unless it may be cut, which loses no
     mask, or read in windows: then each mask is looked at in the one where most tokens stand to its nearer
     side, an end of the text being none; of equals in the first.
@@ -32,13 +30,13 @@ def parts_of(
     said = f"{name}: the text has {len(whole.ids)} tokens, the model takes {limit}"
     inside = [at for at, source in enumerate(whole.sources) if source >= 0]
     room = limit - (len(whole.ids) - len(inside))
-    if long == "truncate":
+    if reading.long == "truncate":
         if lost := sum(at > inside[room - 1] for at in places):
             raise DataError(f"{said}, and {lost} of its masks would be cut; use --long window")
         return [part(whole, range(inside[0], inside[0] + room), masks=places)]
-    if long != "window":
+    if reading.long != "window":
         raise DataError(f"{said}; shorten it, or read it in windows with --long window")
-    step = stride or -(-room // 2)
+    step = reading.stride or -(-room // 2)
     if step > room:
         raise DataError(f"{name}: --stride {step} skips tokens, for a window has room for {room}")
     first, last = inside[0], inside[-1]
