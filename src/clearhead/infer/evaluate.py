@@ -15,8 +15,9 @@ from clearhead.engine.modes import own_modes
 from clearhead.infer.fill import FillEvaluation, evaluate_fill
 from clearhead.infer.model import Model, asked
 from clearhead.infer.perplexity import LanguageEvaluation, evaluate_language
+from clearhead.infer.tag import TagEvaluation, evaluate_tags
 from clearhead.infer.translate import TranslationEvaluation, evaluate_translations, files_of_pairs
-from clearhead.settings import Asking, Comparing, Filling, Scoring, made
+from clearhead.settings import Asking, Comparing, Filling, Scoring, Sentences, made
 from clearhead.tasks.classify import Result
 from clearhead.tasks.examples import Example, examples_of, joined
 from clearhead.tasks.task import Answer, Scores, held_back
@@ -56,10 +57,14 @@ class Evaluation:
 
 def evaluate(
     model: Model, data: str | Path, **options: Any
-) -> Evaluation | LanguageEvaluation | FillEvaluation | TranslationEvaluation:
+) -> Evaluation | LanguageEvaluation | FillEvaluation | TranslationEvaluation | TagEvaluation:
     """Evaluate a model on a file of labelled texts, a language model or one that fills masks on one of texts,
-    one that turns texts into others on one of pairs; options as in `clearhead evaluate --help`."""
+    one that turns texts into others on one of pairs, one that tags on one of tagged sentences; options as in
+    `clearhead evaluate --help`."""
     model = asked(model)
+    if model.tags:
+        reading, options = some_of(Sentences, options)
+        return evaluate_tags(model, data, settings=made(Asking, options), reading=reading)
     if model.translates:
         comparing, options = some_of(Comparing, options)
         files = files_of_pairs(data, comparing)

@@ -31,6 +31,7 @@ from clearhead.settings.options import (
     option,
     required,
 )
+from clearhead.settings.tag import WORDS, Sentences, Tagging
 from clearhead.settings.translate import Comparing, Parallel, Translating, Translator
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "HEAVIEST",
     "LIGHTEST",
     "PAIRS",
+    "WORDS",
     "Answering",
     "Asking",
     "Comparing",
@@ -66,7 +68,9 @@ __all__ = [
     "Reading",
     "Scored",
     "Scoring",
+    "Sentences",
     "Speaker",
+    "Tagging",
     "Training",
     "Translating",
     "Translator",

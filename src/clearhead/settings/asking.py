@@ -11,7 +11,7 @@ from clearhead.settings.options import at_least, check_values, option
 Long = Literal["truncate", "error", "window"]
 Empty = Literal["error", "skip"]
 Dtype = Literal["float32", "bfloat16"]
-Format = Literal["csv", "tsv", "jsonl", "text"]
+Format = Literal["csv", "tsv", "jsonl", "text", "conll"]
 Errors = Literal["strict", "replace", "ignore"]
 ERRORS = (
     "what to do with bytes that are not UTF-8: refuse the file, put a sign (�) in their place, leave them out"
