@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from clearhead.app import tagging
 from clearhead.errors import DataError, SettingError
 from clearhead.settings import (
     PAIRS,
+    WORDS,
     Answering,
     Asking,
     Comparing,
@@ -22,6 +24,7 @@ from clearhead.settings import (
     Loading,
     Opening,
     Scored,
+    Sentences,
     Training,
     Writing,
     at_home,
@@ -50,9 +53,10 @@ Load = Annotated[Loading, Parameter(name="*")]
 Write = Annotated[Writing, Parameter(name="*")]
 Score = Annotated[Scored, Parameter(name="*", group="Language models")]
 Compare = Annotated[Comparing, Parameter(name="*", group=PAIRS)]
+Read = Annotated[Sentences, Parameter(name="*", group=WORDS)]
 Ways = Annotated[Answering, Parameter(name="*", group="Language models")]
 ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Answering()
-SCORE, COMPARE = Scored(), Comparing()
+SCORE, COMPARE, READ = Scored(), Comparing(), Sentences()
 LABELLED = ("abstain_below", "pair_column", "label_column")
 MASKING = ("candidates", *(item.name for item in fields(Filling)))
 SHARED = ("documents", "context", "errors")  # of all models that learn from texts alone
@@ -89,11 +93,12 @@ def evaluate(
     settings: Ask = ASK,
     scoring: Score = SCORE,
     comparing: Compare = COMPARE,
+    reading: Read = READ,
     opening: Load = LOAD,
     json: Json = False,
 ) -> int:
     """Evaluate a model on a file of labelled texts; a language model, or one that fills masks, on texts; one
-    that turns texts into others on pairs of them."""
+    that turns texts into others on pairs of them; one that tags words on tagged sentences."""
     from clearhead.app import show
     from clearhead.infer.evaluate import evaluate_file
     from clearhead.infer.fill import evaluate_fill
@@ -102,7 +107,10 @@ def evaluate(
     from clearhead.infer.translate import evaluate_translations, files_of_pairs
 
     loaded = load(model, **asdict(opening))
-    refuse_other(loaded, settings, scoring, comparing)
+    refuse_other(loaded, settings, scoring, comparing, reading)
+    if loaded.tags:
+        tagging.evaluate(loaded, data, settings=settings, reading=reading, as_json=json)
+        return 0
     if loaded.translates:
         compared = evaluate_translations(
             loaded, files_of_pairs(data, comparing), asking=settings, comparing=comparing
@@ -131,17 +139,20 @@ def predict(
     text: Texts = None,
     settings: Ask = ASK,
     ways: Ways = WAYS,
+    reading: Read = READ,
     opening: Load = LOAD,
     writing: Write = WRITE,
 ) -> int:
     """Predict the label of each text of a file, of --text, or of standard input or, with a language model,
-    how it goes on or, with one that fills masks, what stands at each [MASK]; one JSON object a line."""
+    how it goes on or, with one that fills masks, what stands at each [MASK] or, with one that tags words, the
+    entities of each; one JSON object a line."""
     from clearhead.app import show
     from clearhead.app.writing import check_out
     from clearhead.infer.continued import continued
     from clearhead.infer.evaluate import predict_rows
     from clearhead.infer.fill import fill_rows
     from clearhead.infer.model import load
+    from clearhead.infer.tag import rows_to_tag, tag_rows
 
     if text and file is not None:
         raise SettingError(f"both {file} and --text are given; give one of them")
@@ -150,13 +161,15 @@ def predict(
     if file and file != "-" and not Path(at_home(file)).exists() and (" " in file or "." not in file):
         raise SettingError(f"there is no file {file!r}; to ask about a text, write --text {file!r}")
     loaded = load(model, **asdict(opening))
-    refuse_other(loaded, settings, ways)
+    refuse_other(loaded, settings, ways, reading)
     if writing.out is not None:
         check_out(writing.out, model=loaded.loaded.folder)
     if text:
         rows = texts_as_rows(text, settings)
         if column := pair_column_of(loaded):
             show.say(f"note: {model} was trained on pairs of texts ({column}); each --text is asked alone")
+    elif loaded.tags:
+        rows = rows_to_tag("-" if file is None else file, settings=settings, reading=reading)
     else:
         rows = rows_of("-" if file is None else file, loaded, settings=settings)
     if loaded.speaks or loaded.translates:
@@ -164,6 +177,8 @@ def predict(
         found: Any = continued(loaded, rows, settings=ways, long=settings.long, prefix=prefix)
     elif loaded.fills:
         found = fill_rows(loaded, rows, settings=settings, candidates=ways.candidates)
+    elif loaded.tags:
+        found = list(zip(rows, tag_rows(loaded, rows, settings=settings), strict=True))
     else:
         found = predict_rows(loaded, rows, settings=settings)
     show.results(found, as_json=writing.json, out=writing.out)
@@ -176,7 +191,9 @@ def refuse_other(model: "Model", *given: Any) -> None:
         for name in (item.name for item in fields(settings)):
             if isinstance(settings, Asking):
                 texts = model.speaks or model.fills or model.translates
-                what, right = "labels", name not in LABELLED or not texts
+                what, right = "labels", name not in LABELLED or not (texts or model.tags)
+            elif isinstance(settings, Sentences):
+                what, right = "models that tag words", model.tags
             elif name in MASKING:
                 what, right = "models that fill masks", model.fills
             elif isinstance(settings, Comparing):

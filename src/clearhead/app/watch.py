@@ -13,11 +13,13 @@ from clearhead.app.show import decimal, emit, err, percent, plain, say, span
 from clearhead.data.wording import argument, counted
 from clearhead.learn.course import Course
 from clearhead.learn.run import Run
+from clearhead.learn.tag import TagRun
 from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_numbers import NumberMetrics
 from clearhead.tasks.scores_several import SeveralMetrics
+from clearhead.tasks.scores_tags import TagMetrics
 from clearhead.tasks.task import Scores
 from clearhead.tasks.translate import TranslationLoss
 
@@ -31,7 +33,7 @@ def training(run: Course) -> None:
     say(f"{count} to learn from ({tokens:,} tokens), {aside:,} to choose by; {run.made()}")
     for note in run.notes:
         say(f"note: {note}")
-    if isinstance(run, Run) and run.settings.freeze:
+    if isinstance(run, Run | TagRun) and run.settings.freeze:
         say("the body stays as it is: its vectors of the texts are computed once, which comes first")
     steps = len(run.trainer.steps)
     left = steps - run.trainer.done
@@ -77,13 +79,15 @@ def stopping(run: Course) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def brief(metrics: Scores | LanguageScores | FillScores | TranslationLoss) -> str:
+def brief(metrics: Scores | LanguageScores | FillScores | TranslationLoss | TagMetrics) -> str:
     """The scores on one line."""
     match metrics:
         case LanguageScores():
             scores = f"perplexity {metrics.perplexity:,.2f}, {metrics.bits_per_byte:.3f} bits a byte"
         case TranslationLoss():
             scores = f"perplexity {metrics.perplexity:,.2f} of the answers' tokens"
+        case TagMetrics():
+            scores = f"entity F1 {metrics.f1:.3f}, {percent(metrics.accuracy)} of words right"
         case FillScores():
             right = percent(metrics.accuracy)
             scores = f"perplexity {metrics.perplexity:,.2f}, {right} of hidden tokens right"

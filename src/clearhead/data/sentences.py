@@ -104,8 +104,8 @@ def read_tagged(path: str | Path, reading: Sentences, *, format: str | None = No
     rows = []
     for sentence, lines in found:
         try:
-            tags = as_bio(sentence.labels or (), scheme)
-            rows.append(replace(sentence, label=" ".join(tags), labels=tags))
+            spelled = as_bio(sentence.labels or (), scheme)
+            rows.append(replace(sentence, label=" ".join(spelled), labels=spelled))
         except WrongTag as wrong:
             refuse(sentence, lines, Bad(wrong.place, str(wrong)))
     if not rows:

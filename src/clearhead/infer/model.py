@@ -144,7 +144,7 @@ class Model:
             return list(tag_texts(self, as_list(texts), settings=asking))
         if not self.task:
             raise self.unlabelled()
-        examples = self.examples(texts, long=long, stride=stride)
+        examples = self.examples(check_texts(texts), long=long, stride=stride)
         names = [f"text {index}" for index, one in enumerate(examples) for _ in one.windows]
         flat = [window for example in examples for window in example.windows]
         logits = self.logits(flat, batch_tokens=batch_tokens, where=names.__getitem__)

@@ -20,8 +20,8 @@ from clearhead.infer.batches import batches_of, check_encodings, finite
 from clearhead.model.layout import Layout
 from clearhead.settings import Asking, Sentences
 from clearhead.tasks.examples import examples_of
-from clearhead.tasks.tag import Marked, TagResult, Tags, by_window, marked
 from clearhead.tasks.scores_tags import TagMetrics
+from clearhead.tasks.tag import Marked, TagResult, Tags, by_window, marked
 
 if TYPE_CHECKING:
     from clearhead.infer.model import Model
@@ -108,8 +108,8 @@ def row_of(text: Any, number: int) -> Row:
     for word in text:
         if not word or any(sign.isspace() for sign in word):
             raise DataError(
-                f"text {number} is a list with {word!r:.60} in it, which is no word; a list holds the words of "
-                "one text, each without white space"
+                f"text {number} is a list with {word!r:.60} in it, which is no word; a list holds the words "
+                "of one text, each without white space"
             )
     return Sentence(" ".join(text), None, "text", number, {}, words=tuple(text))
 
@@ -153,9 +153,7 @@ def rows_to_tag(path: str | Path, *, settings: Asking, reading: Sentences) -> li
     return read_rows(path, labelled=False, **settings.reading())
 
 
-def evaluate_tags(
-    model: "Model", data: str | Path, *, settings: Asking, reading: Sentences
-) -> TagEvaluation:
+def evaluate_tags(model: "Model", data: str | Path, *, settings: Asking, reading: Sentences) -> TagEvaluation:
     """Evaluate a model that tags on a file of tagged sentences."""
     task_of(model)
     found = read_tagged(data, reading, format=settings.format)

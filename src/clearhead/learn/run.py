@@ -14,8 +14,8 @@ from clearhead.learn.fill import FillRun
 from clearhead.learn.finish import write_run_card
 from clearhead.learn.labelled import Labelled
 from clearhead.learn.language import LanguageRun
-from clearhead.learn.tag import TagRun
 from clearhead.learn.start import starting_model, usual_rate
+from clearhead.learn.tag import TagRun
 from clearhead.learn.texts import measure_of, read_texts
 from clearhead.learn.translate import TranslateRun
 from clearhead.settings import Asking, Language, Masked, Tagging, Training, Translating, made

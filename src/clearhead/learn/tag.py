@@ -170,7 +170,7 @@ def starting_tagger(settings: Tagging, rows: Sequence[Sentence], *, labels: tupl
     network = loaded.network
     if network.config.causal:
         raise SettingError(
-            f"--from {settings.base} is a decoder, which does not see what stands behind a word; give an encoder"
+            f"--from {settings.base} is a decoder, which does not see what follows a word; give an encoder"
         )
     if loaded.problem is Problem.TAGS and loaded.labels == labels:
         return loaded

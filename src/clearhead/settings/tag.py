@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from clearhead.errors import SettingError
-from clearhead.settings.asking import Format, Long, Opening
+from clearhead.settings.asking import Long, Opening
 from clearhead.settings.learning import Learning, Making
 from clearhead.settings.options import at_least, check_values, flag, option, required
 
@@ -37,10 +37,10 @@ class Tagging(Opening, Making, Sentences, Learning):
     """A run that learns to tag words from a file of tagged sentences."""
 
     data: Annotated[str, Parameter(allow_leading_hyphen=True)] = required(
-        "file of tagged sentences: CoNLL (a word and its tag a line) or .jsonl; also .gz; - for standard input",
+        "file of tagged sentences: CoNLL (a word and its tag a line) or .jsonl; also .gz; - is stdin",
         path=True,
     )
-    format: Format | None = option(
+    format: Literal["conll", "jsonl"] | None = option(
         None, "format of the file, where its name does not tell: conll or jsonl"
     )
     long: Long = option(

@@ -5,7 +5,7 @@ A word is told by its first piece: that is learned from, and asked (Devlin et al
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from jaxtyping import Float, Int
@@ -80,7 +80,7 @@ def marked(
     found = []
     wholes = tokenizer.taken_apart(list(texts))
     for example, text, given, ((content,), _) in zip(examples, texts, words, wholes, strict=True):
-        pieces = Pieces(text, content.offsets, lambda text=text: tokenizer.words(text))
+        pieces = Pieces(text, content.offsets, partial(tokenizer.words, text))
         spans, firsts = pieces.own_words() if given is None else pieces.of_words(spans_of(given))
         seen = Windows.of(example, len(content.ids), side=tokenizer.truncation_side)
         where = tuple(None if first is None else seen.place(first) for first in firsts)
@@ -112,14 +112,15 @@ class Pieces:
         return self.count()
 
     def written(self) -> Iterator[tuple[int, int, Span]]:
-        """Each token that covers more than white space, with its characters but that, and the token its word
-        would begin with: itself, or a space before it that the tokenizer holds for a part of the same word."""
+        """Each token that covers more than white space; the token that its word would begin with (itself, or
+        a space before it that the tokenizer holds for a part of the same word); its characters."""
         space = None
         for token, (start, end) in enumerate(self.offsets):
             piece = self.text[start:end]
             bare = piece.strip()
             if not bare:
-                space = token if space is None else space
+                if space is None or self.numbers[space] != self.numbers[token]:
+                    space = token
                 continue
             together = space is not None and self.numbers[space] == self.numbers[token]
             start += len(piece) - len(piece.lstrip())
@@ -230,7 +231,7 @@ class Tags:
         return found
 
     def targets(self, rows: Sequence[Sentence], examples: Sequence[Marked]) -> Int[Tensor, " words"]:
-        """The number of each word's label, −100 for words that are not asked; all words, one after another."""
+        """The number of each word's label, −100 for words that are not asked; all words in a row."""
         numbers = {label: number for number, label in enumerate(self.labels)}
         found = [
             IGNORED if place is None else numbers[tag]
