@@ -57,6 +57,7 @@ class TagRun(Course):
         settings = self.settings
         found = read_tagged(settings.data, settings, format=settings.format)
         self.notes.append(found.note)
+        labels_of(found.sentences)  # that there are entities is said before what the split needs
         if settings.validation:
             aside = read_tagged(settings.validation, settings, format=settings.format)
             self.notes.append(aside.note)
