@@ -18,7 +18,7 @@ from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.batches import batches_of, check_encodings, finite
 from clearhead.model.layout import Layout
-from clearhead.settings import Asking, Sentences
+from clearhead.settings import Asking, Sentences, flag
 from clearhead.tasks.examples import examples_of
 from clearhead.tasks.scores_tags import TagMetrics
 from clearhead.tasks.tag import Marked, TagResult, Tags, by_window, marked
@@ -139,8 +139,12 @@ def refuse_abstaining(settings: Asking) -> None:
 
 def rows_to_tag(path: str | Path, *, settings: Asking, reading: Sentences) -> list[Row]:
     """The rows of a file to predict: words where it holds such, else texts."""
-    how = settings.format
-    given = str(path)
+    how, given = settings.format, str(path)
+    for name in ("tags_column", "skip_bad_rows"):
+        if getattr(reading, name):
+            raise SettingError(
+                f"{flag(name)} is for training and evaluation; predict answers each row as it is"
+            )
     words = is_conll(given, how)
     if not words and settings.text_column is None and (how or form_by_ending(given)) == "jsonl":
         first = next(records(path, format="jsonl"))
