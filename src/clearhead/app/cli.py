@@ -10,7 +10,17 @@ from typing import Any, get_args
 from cyclopts import App, CycloptsError, Parameter, convert
 
 from clearhead import __version__
-from clearhead.app import answering, around, filling, merging, speaking, tokenizing, translating, verbs
+from clearhead.app import (
+    answering,
+    around,
+    filling,
+    merging,
+    speaking,
+    tagging,
+    tokenizing,
+    translating,
+    verbs,
+)
 from clearhead.data.wording import visible
 from clearhead.errors import ClearheadError, Interrupted, SettingError, refused_by_system
 
@@ -56,6 +66,7 @@ train.command(verbs.train_classify, name=["classify", "text-classification"])
 train.command(verbs.train_language, name=["language", "text-generation"])
 train.command(filling.train_fill, name=["fill", "fill-mask"])
 train.command(answering.train_answer, name=["answer", "question-answering"])
+train.command(tagging.train_tag, name=["tag", "token-classification"])
 NAMES = ["translate", "translation", "summarization", "text2text-generation"]
 train.command(translating.train_translate, name=NAMES)
 app.command(train)

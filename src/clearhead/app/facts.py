@@ -6,7 +6,7 @@ from typing import Any
 
 from clearhead.app.show import emit, pairs, plain
 from clearhead.errors import FolderError
-from clearhead.model.config import Learned, Positions, Relative, Rotary, Sinusoidal
+from clearhead.model.config import Head, Learned, Over, Positions, Relative, Rotary, Sinusoidal
 from clearhead.settings import Opening
 
 
@@ -50,13 +50,24 @@ def info(model: str, opening: Opening, *, as_json: bool) -> None:
         f"feed-forward {config.hidden:,}, vocabulary {config.vocab:,}",
         "positions": f"{said_positions(config.positions)}; "
         f"layer norm {'before' if config.norm_first else 'after'} attention and feed-forward",
-        "head": f"{head.pooling} pooling, {head.labels} labels" if head else masks or "none",
+        "head": said_head(head) if head else masks or "none",
         "parameters": f"{size.parameters:,} ({size.embedding:,} of them in embedding tables)",
         "memory": f"{big(size.weight_bytes)}B of float32 weights; "
         f"{big(size.training_bytes)}B to train with AdamW, without activations",
         "operations": f"{big(size.operations)} multiply-adds a token, forward, in a text of {context} tokens",
     }
     pairs(lines, as_json=False)
+
+
+def said_head(head: Head) -> str:
+    """A head in words."""
+    match head.over:
+        case Over.TOKENS:
+            return f"tags each word by its first piece, {head.labels} labels"
+        case Over.SPANS:
+            return "where an answer begins and ends"
+        case Over.TEXTS:
+            return f"{head.pooling} pooling, {head.labels} labels"
 
 
 def said_positions(positions: Positions) -> str:

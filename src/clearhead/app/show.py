@@ -27,6 +27,7 @@ from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_numbers import NumberMetrics
 from clearhead.tasks.scores_several import SeveralMetrics
 from clearhead.tasks.several import SeveralResult
+from clearhead.tasks.tag import TagResult
 from clearhead.tasks.task import Answer, Scores
 
 Said = Answer | Continued | Filled | AnswerResult
@@ -208,6 +209,9 @@ def worded(result: Said) -> tuple[str, str]:
                 ", ".join(f"{one.token_str.strip()} {percent(one.score)}" for one in mask) for mask in masks
             )
             return "; ".join(lines), ""
+        case TagResult(words=words, entities=entities) if words:
+            found = (f"{one.text}: {one.label} {percent(one.score)}" for one in entities)
+            return "; ".join(found) or "none", ""
         case SeveralResult(labels=tuple(labels), scores=scores):
             return ", ".join(f"{label} {percent(scores[label])}" for label in labels) or "none", ""
         case NumberResult(value=float(value)):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from clearhead.app import tagging
 from clearhead.app.asking import (
     check_pairs,
     pair_column_of,
@@ -31,6 +32,7 @@ from clearhead.settings import (
     Loading,
     Opening,
     Scored,
+    Sentences,
     Training,
     Writing,
     at_home,
@@ -63,7 +65,7 @@ Ways = Annotated[Answering, Parameter(name="*", group="Language models")]
 ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Answering()
 SCORE, COMPARE = Scored(), Comparing()
 LABELLED = ("abstain_below", "pair_column", "label_column")
-FINDING = [item.name for item in fields(Finding)]
+FINDING, TAGGING = ([item.name for item in fields(kind)] for kind in (Finding, Sentences))
 MASKING = ("candidates", *(item.name for item in fields(Filling)))
 SHARED = ("documents", "context", "errors")  # of all models that learn from texts alone
 
@@ -103,7 +105,8 @@ def evaluate(
     json: Json = False,
 ) -> int:
     """Evaluate a model on a file of labelled texts; a language model, or one that fills masks, on texts; one
-    that turns texts into others on pairs of them; one that finds answers on questions."""
+    that turns texts into others on pairs of them; one that finds answers on questions; one that tags words on
+    tagged sentences."""
     from clearhead.app import show
     from clearhead.infer.answer import evaluate_answers
     from clearhead.infer.evaluate import evaluate_file
@@ -116,6 +119,9 @@ def evaluate(
     refuse_other(loaded, settings, scoring, comparing)
     if loaded.answers:
         show.answers(evaluate_answers(loaded, data, asking=settings, finding=scoring), as_json=json)
+        return 0
+    if loaded.tags:
+        tagging.evaluate(loaded, data, settings=settings, reading=scoring, as_json=json)
         return 0
     if loaded.translates:
         compared = evaluate_translations(
@@ -149,8 +155,8 @@ def predict(
     writing: Write = WRITE,
 ) -> int:
     """Predict the label of each text of a file, of --text, or of standard input or, with a language model,
-    how it goes on or, with one that fills masks, what stands at each [MASK] or, with one that finds answers,
-    where in its text the answer to each question stands; one JSON object a line."""
+    how it goes on; one that fills masks: what stands at each [MASK]; one that finds answers: where in its
+    text the answer to each question stands; one that tags words: the entities. One JSON object a line."""
     from clearhead.app import show
     from clearhead.app.writing import check_out
     from clearhead.infer.answer import find
@@ -159,6 +165,7 @@ def predict(
     from clearhead.infer.evidence import with_evidence
     from clearhead.infer.fill import fill_rows
     from clearhead.infer.model import load
+    from clearhead.infer.tag import rows_to_tag, tag_rows
 
     if text and file is not None:
         raise SettingError(f"both {file} and --text are given; give one of them")
@@ -183,6 +190,8 @@ def predict(
         rows = texts_as_rows(text, settings, pair=ways.pair)
         if ways.pair is None and (column := pair_column_of(loaded)):
             show.say(f"note: {model} was trained on pairs of texts ({column}); each --text is asked alone")
+    elif loaded.tags:
+        rows = rows_to_tag("-" if file is None else file, settings=settings, reading=ways)
     else:
         rows = rows_of("-" if file is None else file, loaded, settings=settings)
     if loaded.speaks or loaded.translates:
@@ -190,6 +199,8 @@ def predict(
         found: Any = continued(loaded, rows, settings=ways, long=settings.long, prefix=prefix)
     elif loaded.fills:
         found = fill_rows(loaded, rows, settings=settings, candidates=ways.candidates)
+    elif loaded.tags:
+        found = list(zip(rows, tag_rows(loaded, rows, settings=settings), strict=True))
     else:
         found = predict_rows(loaded, rows, settings=settings)
         found = with_evidence(loaded, found, settings=settings) if ways.evidence else found
@@ -203,10 +214,15 @@ def refuse_other(model: "Model", *given: Any) -> None:
         for name in (item.name for item in fields(settings)):
             if isinstance(settings, Asking):
                 texts = model.speaks or model.fills or model.translates
-                foreign = LABELLED if texts else LABELLED[:1] if model.answers else ()
+                texts = model.speaks or model.fills or model.translates
+                foreign = LABELLED if texts or model.tags else LABELLED[:1] if model.answers else ()
                 what, right = "labels", name not in foreign
+            elif name == "skip_bad_rows":
+                what, right = "models that find answers or tag words", model.answers or model.tags
             elif name in FINDING:
                 what, right = "models that find answers in texts", model.answers
+            elif name in TAGGING:
+                what, right = "models that tag words", model.tags
             elif name == "evidence":
                 what, right = "labels", model.task is not None
             elif name == "pair":

@@ -14,12 +14,14 @@ from clearhead.data.wording import argument, counted
 from clearhead.explain.summary import Told
 from clearhead.learn.course import Course
 from clearhead.learn.run import Run
+from clearhead.learn.tag import TagRun
 from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_answers import AnswerMetrics
 from clearhead.tasks.scores_numbers import NumberMetrics
 from clearhead.tasks.scores_several import SeveralMetrics
+from clearhead.tasks.scores_tags import TagMetrics
 from clearhead.tasks.translate import TranslationLoss
 
 
@@ -32,7 +34,7 @@ def training(run: Course) -> None:
     say(f"{count} to learn from ({tokens:,} tokens), {aside:,} to choose by; {run.made()}")
     for note in run.notes:
         say(f"note: {note}")
-    if isinstance(run, Run) and run.settings.freeze:
+    if isinstance(run, Run | TagRun) and run.settings.freeze:
         say("the body stays as it is: its vectors of the texts are computed once, which comes first")
     steps = len(run.trainer.steps)
     left = steps - run.trainer.done
@@ -87,6 +89,8 @@ def brief(metrics: Told) -> str:
             scores = f"perplexity {metrics.perplexity:,.2f} of the answers' tokens"
         case AnswerMetrics():
             scores = f"exact match {metrics.exact_match:.1f}, F1 {metrics.f1:.1f}"
+        case TagMetrics():
+            scores = f"entity F1 {metrics.f1:.3f}, {percent(metrics.accuracy)} of words right"
         case FillScores():
             right = percent(metrics.accuracy)
             scores = f"perplexity {metrics.perplexity:,.2f}, {right} of hidden tokens right"

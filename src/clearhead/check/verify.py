@@ -15,6 +15,7 @@ from clearhead.check.places import folder_of, same_bits
 from clearhead.check.samples import TEXTS, companies, random_samples
 from clearhead.check.spans import spans
 from clearhead.check.speaking import speaking
+from clearhead.check.tagging import tagging
 from clearhead.check.words import answered, cut, follows, said, stated_labels
 from clearhead.infer.model import Model, asked, load
 from clearhead.model.kernels import explicit
@@ -58,8 +59,9 @@ def company(model: Model) -> Iterator[Finding]:
         hint="a sum here depends on the number of rows or threads, most likely the matrix products: "
         "set MKL_CBWR=AUTO,STRICT before Python starts (import clearhead before torch computes does it too)",
     )
-    results = model.predict(list(TEXTS)) if model.task else list(model.embed(list(TEXTS)))
-    none = model.predict([]) if model.task else list(model.embed([]))
+    labels = model.task or model.tags
+    results = model.predict(list(TEXTS)) if labels else list(model.embed(list(TEXTS)))
+    none = model.predict([]) if labels else list(model.embed([]))
     yield judged(
         SAME,
         "N texts give N results, no text gives none",
@@ -136,6 +138,13 @@ def filled(model: Model) -> Iterator[Finding]:
     if model.fills and "mask_token" in model.tokenizer.roles:
         with folder_of(model) as folder:
             yield from filling(model, folder)
+
+
+def tagged(model: Model) -> Iterator[Finding]:
+    """The laws of a model that tags words; none for others."""
+    if model.tags:
+        with folder_of(model) as folder:
+            yield from tagging(model, folder)
 
 
 def keeping(model: Model) -> Iterator[Finding]:
@@ -242,6 +251,7 @@ LAWS: tuple[Callable[[Model], Iterator[Finding]], ...] = (
     speaking,
     answering,
     filled,
+    tagged,
     keeping,
     texts,
 )

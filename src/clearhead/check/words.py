@@ -10,6 +10,7 @@ from clearhead.checkpoint.labels import Problem
 from clearhead.tasks.classify import Result
 from clearhead.tasks.regress import NumberResult
 from clearhead.tasks.several import THRESHOLD, SeveralResult
+from clearhead.tasks.tag import TagResult
 from clearhead.tasks.task import Answer
 from clearhead.text.tokenizer import Encoding
 
@@ -49,6 +50,7 @@ def answered(result: Answer, table: dict[str, str]) -> dict[str, float]:
     """What `predict` said, by label."""
     if isinstance(result, NumberResult):
         return {} if result.value is None else {table["0"]: result.value}
+    assert not isinstance(result, TagResult)  # of whole texts
     return result.scores
 
 
@@ -60,5 +62,5 @@ def follows(result: Answer) -> bool:
             return score == best == scores[str(label)]
         case SeveralResult(labels=labels, scores=scores):
             return labels == tuple(label for label, score in scores.items() if score > THRESHOLD)
-        case NumberResult():
+        case NumberResult() | TagResult():
             return True

@@ -90,6 +90,8 @@ def form_of(given: str, format: str | None) -> str:
     if not given:
         raise SettingError("the file of texts has an empty name; give its path, or - for standard input")
     if format is not None:
+        if format == "conll":
+            raise SettingError(f"--format conll holds tagged words; here it is one of {', '.join(FORMATS)}")
         if format not in FORMATS:
             raise SettingError(f"--format {format} is not known; use one of {', '.join(FORMATS)}")
         return format

@@ -13,6 +13,7 @@ from clearhead.explain.mistakes import Mistake
 from clearhead.explain.summary import Told
 from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_several import SeveralMetrics
+from clearhead.tasks.scores_tags import TagMetrics
 from clearhead.tasks.task import Scores
 
 TEMPLATE = "report.html.jinja"
@@ -91,9 +92,21 @@ def page(report: Report) -> str:
         figures=curves.figures(report.log, loss=summary.said(metrics).loss),
         missing_loss=curves.missing(curves.series(report.log, "loss")),
         single=isinstance(metrics, Metrics),
+        tagged=isinstance(metrics, TagMetrics),
         matrix=tables.matrix(metrics) if isinstance(metrics, Metrics) else [],
         pairs=tables.confused_pairs(metrics) if isinstance(metrics, Metrics) else [],
         calibration=tables.calibration_rows(metrics) if isinstance(metrics, Metrics) else [],
-        classes=tables.class_rows(metrics) if isinstance(metrics, Metrics | SeveralMetrics) else [],
+        classes=rows_of(metrics),
         compared=summary.compared(metrics, baseline) if baseline else [],
     )
+
+
+def rows_of(metrics: Told) -> list[tuple[str, str, str, str, str]]:
+    """The scores of each label, or type of entity, where there are such."""
+    match metrics:
+        case Metrics() | SeveralMetrics():
+            return tables.class_rows(metrics)
+        case TagMetrics():
+            return tables.type_rows(metrics)
+        case _:
+            return []

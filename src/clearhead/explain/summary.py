@@ -10,14 +10,18 @@ from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_answers import AnswerMetrics
 from clearhead.tasks.scores_numbers import NumberMetrics
 from clearhead.tasks.scores_several import SeveralMetrics
+from clearhead.tasks.scores_tags import TagMetrics
 from clearhead.tasks.task import Scores
 from clearhead.tasks.translate import TranslationLoss
 
 NATS, NATS_OF_LABEL, SQUARES = "Loss, nats per text", "Loss, nats per label", "Mean squared error"
+NATS_OF_WORD = "Loss, nats per word"
 NATS_OF_TOKEN, NATS_OF_HIDDEN = "Loss, nats per token", "Loss, nats per hidden token"
 NATS_OF_WINDOW = "Loss, nats per window"
 
-Told = Scores | LanguageScores | FillScores | TranslationLoss | AnswerMetrics
+ENTITIES = ("Mistakes", "Sentences with wrong entities; first those whose wrong one the model was surest of.")
+
+Told = Scores | LanguageScores | FillScores | TranslationLoss | AnswerMetrics | TagMetrics
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,17 @@ def said(metrics: Told) -> Said:
                 (NATS_OF_WINDOW, decimal(metrics.loss)),
             )
             return Said(f"{metrics.f1:.1f}", "F1 over words", None, strip, NATS_OF_WINDOW, "", "")
+        case TagMetrics():
+            strip = (
+                ("Precision", percent(metrics.precision)),
+                ("Recall", percent(metrics.recall)),
+                ("Macro F1 over types", percent(metrics.macro_f1)),
+                ("Words right", percent(metrics.accuracy)),
+                ("Entities there", f"{metrics.entities:,}"),
+                (NATS_OF_WORD, decimal(metrics.loss)),
+            )
+            what = "F1 of entities (type, first and last word right)"
+            return Said(percent(metrics.f1), what, None, strip, NATS_OF_WORD, *ENTITIES)
         case FillScores():
             strip = (
                 ("Perplexity", f"{metrics.perplexity:,.2f}"),
@@ -115,7 +130,8 @@ def versus(metrics: Told, baseline: Scores) -> tuple[str, str]:
         size = decimal(abs(ours - theirs))
         return f"{size} {'worse' if ours > theirs else 'better'} than", decimal(theirs)  # an error
     # Of the others there is no baseline.
-    assert not isinstance(metrics, LanguageScores | FillScores | TranslationLoss | AnswerMetrics)
+    others = LanguageScores | FillScores | TranslationLoss | AnswerMetrics | TagMetrics
+    assert not isinstance(metrics, others)
     return against(metrics.accuracy - baseline.accuracy), percent(baseline.accuracy)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from clearhead.explain.wording import percent
 from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_several import SeveralMetrics
+from clearhead.tasks.scores_tags import TagMetrics
 
 MOST_IN_MATRIX, MOST_PAIRS, MOST_CLASSES = 12, 15, 40
 NO_CASE = "–"
@@ -79,4 +80,21 @@ def class_rows(metrics: Metrics | SeveralMetrics) -> list[tuple[str, str, str, s
             f"{score.texts:,}",
         )
         for score, guesses in scores
+    ]
+
+
+def type_rows(metrics: TagMetrics) -> list[tuple[str, str, str, str, str]]:
+    """Type, precision, recall, F1 and entities; of many types those with the lowest F1."""
+    scores = list(metrics.classes)
+    if len(scores) > MOST_CLASSES:
+        scores = sorted(scores, key=lambda score: score.f1)[:MOST_CLASSES]
+    return [
+        (
+            score.label,
+            percent(score.precision) if score.given else NO_CASE,
+            percent(score.recall) if score.entities else NO_CASE,
+            percent(score.f1) if score.given or score.entities else NO_CASE,
+            f"{score.entities:,}",
+        )
+        for score in scores
     ]

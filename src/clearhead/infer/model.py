@@ -1,6 +1,6 @@
 """A model that is loaded and can be asked."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,9 @@ from clearhead.data.wording import argument
 from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.batches import batches_of, check_encodings, finite
+from clearhead.infer.given import as_list, check_texts
 from clearhead.infer.masked import masked
+from clearhead.infer.tag import tag_texts
 from clearhead.model.config import Config, Pooling
 from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
@@ -127,7 +129,7 @@ class Model:
     @own_modes()
     def predict(
         self,
-        texts: Sequence[Text],
+        texts: Sequence[Text | list[str]],
         *,
         long: Long = "truncate",
         stride: int | None = None,
@@ -135,12 +137,16 @@ class Model:
         abstain_below: float | None = None,
     ) -> list[Answer]:
         """The label of each text, or pair of texts, with its probabilities; of a model for several labels or
-        for a number, those. A text's answer does not depend on the others. A result whose probability is
-        below `abstain_below` has no label, and a `reason`."""
+        for a number, those; of one that tags, the entities and words of each text, or list of words. A text's
+        answer does not depend on the others. A result whose probability is below `abstain_below` has no
+        label, and a `reason`."""
+        how = {"abstain_below": abstain_below, "batch_tokens": batch_tokens, "long": long, "stride": stride}
+        asking: Asking = made(Asking, how)
+        if self.tags:
+            return list(tag_texts(self, as_list(texts), settings=asking))
         if not self.task:
             raise self.unlabelled()
-        made(Asking, {"abstain_below": abstain_below})
-        examples = self.examples(texts, long=long, stride=stride)
+        examples = self.examples(check_texts(texts), long=long, stride=stride)
         names = [f"text {index}" for index, one in enumerate(examples) for _ in one.windows]
         flat = [window for example in examples for window in example.windows]
         logits = self.logits(flat, batch_tokens=batch_tokens, where=names.__getitem__)
@@ -209,6 +215,8 @@ class Model:
         """The error for asking a body without labels for labels."""
         if self.fills:
             return SettingError(f"{self.name} fills masks and gives no labels; ask it with Model.fill")
+        if self.tags:
+            return SettingError(f"{self.name} tags words, and texts get no label; ask it with Model.predict")
         base = self.loaded.folder or "MODEL"
         how = f"clearhead train classify --from {argument(base)} --data FILE --out FOLDER"
         return SettingError(f"{base} has no labels yet; train it: {how}")
@@ -279,20 +287,3 @@ def asked(model: Any) -> "Model":
         return model
     how = f"load it first: clearhead.load({model!r})" if isinstance(model, str | Path) else "load one first"
     raise SettingError(f"{type(model).__name__} was given where a loaded model is needed; {how}")
-
-
-def check_texts(texts: Iterable[Text]) -> list[Text]:
-    """Refuse what is often passed by mistake: one string, or something that is no string and no pair."""
-    if isinstance(texts, str):
-        raise DataError("one string was given where a list of texts is needed; write [text]")
-    if isinstance(texts, Set | Mapping) or hasattr(texts, "columns"):
-        raise DataError(f"a {type(texts).__name__} was given, which is no list of texts; write a list")
-    if not isinstance(texts, Iterable) or getattr(texts, "ndim", 1) == 0:
-        raise DataError(f"{type(texts).__name__} was given where a list of texts is needed; write [text]")
-    ready = list(texts)
-    for number, text in enumerate(ready):
-        if isinstance(text, tuple | list) and len(text) == 2 and all(isinstance(one, str) for one in text):
-            continue
-        if not isinstance(text, str):
-            raise DataError(f"text {number} is {type(text).__name__}, not a string or a pair of strings")
-    return ready

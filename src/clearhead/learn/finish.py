@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from clearhead.learn.fill import FillRun
     from clearhead.learn.language import LanguageRun
     from clearhead.learn.run import Run
+    from clearhead.learn.tag import TagRun
     from clearhead.learn.translate import TranslateRun
 
 PLACES = ("base", "tokenizer")
@@ -54,6 +55,19 @@ def write_fill_card(run: "FillRun") -> bool:
     said = f'print(ch.load({name!r}).fill(["… [MASK] …"]))'
     kind = "A model that says what stands behind a mask"
     return write_texts_card(run, kind, task="fill-mask", python=said)
+
+
+def write_tag_card(run: "TagRun") -> bool:
+    """Write the card of a model that tags words; False as above."""
+    name = run.out.resolve().name
+    types = ", ".join(code(kind) for kind in run.task.types)
+    use = (
+        f'clearhead predict {argument(name)} --text "…"',
+        f'print(ch.load({name!r}).predict(["…"])[0].entities)',
+    )
+    said = f"A tagger of words that finds entities of the types {types}", "token-classification", use
+    counts = len(run.training), len(run.validation)
+    return write_card(run.out, card_of(run, said, counts=counts, kept="a tenth of {}, chosen by seed"))
 
 
 def write_translation_card(run: "TranslateRun") -> bool:

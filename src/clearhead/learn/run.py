@@ -16,9 +16,10 @@ from clearhead.learn.finish import write_run_card
 from clearhead.learn.labelled import Labelled
 from clearhead.learn.language import LanguageRun
 from clearhead.learn.start import starting_model, usual_rate
+from clearhead.learn.tag import TagRun
 from clearhead.learn.texts import measure_of, read_texts
 from clearhead.learn.translate import TranslateRun
-from clearhead.settings import Answerer, Asking, Language, Masked, Training, Translating, made
+from clearhead.settings import Answerer, Asking, Language, Masked, Tagging, Training, Translating, made
 from clearhead.tasks.examples import examples_of
 from clearhead.tasks.task import Scores
 
@@ -119,5 +120,6 @@ TASKS: tuple[tuple[tuple[str, ...], Callable[[Any], Course], type], ...] = (
     (("language", "text-generation"), LanguageRun, Language),
     (("fill", "fill-mask"), FillRun, Masked),
     (("answer", "question-answering"), AnswerRun, Answerer),
+    (("tag", "token-classification"), TagRun, Tagging),
     (("translate", "translation", "summarization", "text2text-generation"), TranslateRun, Translating),
 )

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import torch
@@ -21,7 +21,7 @@ from clearhead.errors import SettingError
 from clearhead.model.config import Activation, Config, Head, Pooling, Sinusoidal
 from clearhead.model.linear import Linear
 from clearhead.model.transformer import Transformer
-from clearhead.settings import Learning, Training
+from clearhead.settings import Learning, Tagging, Training
 from clearhead.tasks.task import Task
 from clearhead.text.parts import OLDER
 from clearhead.text.train import train_tokenizer
@@ -84,9 +84,15 @@ def with_mean(loaded: Loaded, rows: Sequence[Row]) -> Loaded:
 
 
 def new_model(settings: Training, rows: Sequence[Row], *, task: Task) -> Loaded:
-    """The encoder as it was first drawn (Vaswani et al. 2017): norm after, ReLU, sinusoids; a tokenizer of
-    its own."""
+    """A new encoder with a head for whole texts."""
     texts = (text for row in rows for text in (row.text, row.pair) if text is not None)
+    head = Head(len(task.labels), Pooling(settings.pooling or "mean"), dense=False)
+    return replace(new_encoder(settings, texts, head=head), labels=task.labels, problem=task.problem)
+
+
+def new_encoder(settings: Training | Tagging, texts: Iterable[str], *, head: Head) -> Loaded:
+    """The encoder as it was first drawn (Vaswani et al. 2017): norm after, ReLU, sinusoids; a tokenizer of
+    its own, and a head whose labels the caller names."""
     tokenizer = train_tokenizer(texts, vocab=settings.vocab, lowercase=settings.lowercase)
     config = Config(
         vocab=tokenizer.vocab_size,
@@ -100,9 +106,8 @@ def new_model(settings: Training, rows: Sequence[Row], *, task: Task) -> Loaded:
     )
     refuse_huge(sizes(config))
     family = FAMILIES["clearhead"]
-    head = Head(len(task.labels), Pooling(settings.pooling or "mean"), dense=False)
     network = new_transformer(config, head, seed=settings.seed)
-    return Loaded(network, tokenizer, task.labels, family, None, task.problem)
+    return Loaded(network, tokenizer, (), family, None)
 
 
 def refuse_huge(found: Sizes) -> None:
@@ -138,7 +143,7 @@ def named_base(settings: Learning) -> str:
     return f"the tokenizer of --tokenizer {getattr(settings, 'tokenizer', None)}"
 
 
-def usual_rate(settings: Training, config: Config) -> float:
+def usual_rate(settings: Training | Tagging, config: Config) -> float:
     """The peak learning rate: as asked for, or by what is trained (new or a head alone, narrow, wide)."""
     if settings.learning_rate is not None:
         return settings.learning_rate

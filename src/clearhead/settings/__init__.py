@@ -33,6 +33,7 @@ from clearhead.settings.options import (
     required,
     some_of,
 )
+from clearhead.settings.tag import WORDS, Sentences, Tagging
 from clearhead.settings.translate import Comparing, Parallel, Translating, Translator
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "HEAVIEST",
     "LIGHTEST",
     "PAIRS",
+    "WORDS",
     "Answerer",
     "Answering",
     "Asking",
@@ -71,7 +73,9 @@ __all__ = [
     "Reading",
     "Scored",
     "Scoring",
+    "Sentences",
     "Speaker",
+    "Tagging",
     "Training",
     "Translating",
     "Translator",

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from clearhead.errors import SettingError
-from clearhead.settings.asking import Opening, Reading
+from clearhead.settings.asking import Opening, Reading, Skipping
 from clearhead.settings.learning import Learning
 from clearhead.settings.options import at_least, option, required
 
@@ -14,7 +14,7 @@ FINDERS = "Models that find answers in texts"  # the heading of their flags
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class Finding(Skipping):
     """How answers are looked for: evaluate and predict."""
 
     max_answer_tokens: Annotated[int, Parameter(group=FINDERS)] = option(30, "most tokens of an answer")
@@ -23,16 +23,13 @@ class Finding:
         "say that there is no answer where its score is above the best answer's by more than this; else as "
         "the model's config says (null_score_diff_threshold), and never where it says nothing",
     )
-    skip_bad_rows: Annotated[bool, Parameter(negative="", group=FINDERS)] = option(
-        False, "evaluate: leave out rows whose answers do not stand where they say; their number is told"
-    )
 
     def __post_init__(self) -> None:
         at_least("max_answer_tokens", self.max_answer_tokens, least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answerer(Opening, Reading, Learning):
+class Answerer(Opening, Skipping, Reading, Learning):
     """A run that trains a model to find answers in texts."""
 
     data: Annotated[str, Parameter(allow_leading_hyphen=True)] = required(
@@ -43,9 +40,6 @@ class Answerer(Opening, Reading, Learning):
     epochs: int | None = option(2, "times each question is seen")
     batch_tokens: int = option(4096, "tokens in a batch; there are no padding tokens")
     max_answer_tokens: int = option(30, "most tokens of an answer, where the model is scored")
-    skip_bad_rows: Annotated[bool, Parameter(negative="")] = option(
-        False, "leave out rows whose answers do not stand where they say; their number is told"
-    )
 
     def __post_init__(self) -> None:
         Learning.__post_init__(self)

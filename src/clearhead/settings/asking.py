@@ -11,7 +11,7 @@ from clearhead.settings.options import at_least, check_values, option
 Long = Literal["truncate", "error", "window"]
 Empty = Literal["error", "skip"]
 Dtype = Literal["float32", "bfloat16"]
-Format = Literal["csv", "tsv", "jsonl", "text"]
+Format = Literal["csv", "tsv", "jsonl", "text", "conll"]
 Errors = Literal["strict", "replace", "ignore"]
 ERRORS = (
     "what to do with bytes that are not UTF-8: refuse the file, put a sign (�) in their place, leave them out"
@@ -83,6 +83,15 @@ class Reading:
     def reading(self) -> dict[str, Any]:
         """These options alone, of settings that have others too."""
         return {item.name: getattr(self, item.name) for item in fields(Reading)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skipping:
+    """What is done about rows that contradict themselves."""
+
+    skip_bad_rows: Annotated[bool, Parameter(negative="")] = option(
+        False, "leave out rows whose answers or tags cannot be used; their number is told"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,9 @@ from clearhead.tasks.scores import Metrics
 from clearhead.tasks.scores_numbers import NumberMetrics
 from clearhead.tasks.scores_several import SeveralMetrics
 from clearhead.tasks.several import SeveralLabels, SeveralResult
+from clearhead.tasks.tag import TagResult
 
-Answer = Result | SeveralResult | NumberResult
+Answer = Result | SeveralResult | NumberResult | TagResult
 Scores = Metrics | SeveralMetrics | NumberMetrics
 
 PROBLEMS = {"single": Problem.SINGLE, "multi": Problem.MULTI, "regression": Problem.REGRESSION}
