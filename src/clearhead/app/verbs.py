@@ -14,7 +14,6 @@ from clearhead.app import tagging
 from clearhead.errors import DataError, SettingError
 from clearhead.settings import (
     PAIRS,
-    WORDS,
     Answering,
     Asking,
     Comparing,
@@ -24,7 +23,6 @@ from clearhead.settings import (
     Loading,
     Opening,
     Scored,
-    Sentences,
     Training,
     Writing,
     at_home,
@@ -53,11 +51,11 @@ Load = Annotated[Loading, Parameter(name="*")]
 Write = Annotated[Writing, Parameter(name="*")]
 Score = Annotated[Scored, Parameter(name="*", group="Language models")]
 Compare = Annotated[Comparing, Parameter(name="*", group=PAIRS)]
-Read = Annotated[Sentences, Parameter(name="*", group=WORDS)]
 Ways = Annotated[Answering, Parameter(name="*", group="Language models")]
 ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Answering()
-SCORE, COMPARE, READ = Scored(), Comparing(), Sentences()
+SCORE, COMPARE = Scored(), Comparing()
 LABELLED = ("abstain_below", "pair_column", "label_column")
+TAGGING = ("tokens_column", "tags_column", "skip_bad_rows")
 MASKING = ("candidates", *(item.name for item in fields(Filling)))
 SHARED = ("documents", "context", "errors")  # of all models that learn from texts alone
 
@@ -93,7 +91,6 @@ def evaluate(
     settings: Ask = ASK,
     scoring: Score = SCORE,
     comparing: Compare = COMPARE,
-    reading: Read = READ,
     opening: Load = LOAD,
     json: Json = False,
 ) -> int:
@@ -107,9 +104,9 @@ def evaluate(
     from clearhead.infer.translate import evaluate_translations, files_of_pairs
 
     loaded = load(model, **asdict(opening))
-    refuse_other(loaded, settings, scoring, comparing, reading)
+    refuse_other(loaded, settings, scoring, comparing)
     if loaded.tags:
-        tagging.evaluate(loaded, data, settings=settings, reading=reading, as_json=json)
+        tagging.evaluate(loaded, data, settings=settings, as_json=json)
         return 0
     if loaded.translates:
         compared = evaluate_translations(
@@ -139,7 +136,6 @@ def predict(
     text: Texts = None,
     settings: Ask = ASK,
     ways: Ways = WAYS,
-    reading: Read = READ,
     opening: Load = LOAD,
     writing: Write = WRITE,
 ) -> int:
@@ -161,7 +157,7 @@ def predict(
     if file and file != "-" and not Path(at_home(file)).exists() and (" " in file or "." not in file):
         raise SettingError(f"there is no file {file!r}; to ask about a text, write --text {file!r}")
     loaded = load(model, **asdict(opening))
-    refuse_other(loaded, settings, ways, reading)
+    refuse_other(loaded, settings, ways)
     if writing.out is not None:
         check_out(writing.out, model=loaded.loaded.folder)
     if text:
@@ -169,7 +165,7 @@ def predict(
         if column := pair_column_of(loaded):
             show.say(f"note: {model} was trained on pairs of texts ({column}); each --text is asked alone")
     elif loaded.tags:
-        rows = rows_to_tag("-" if file is None else file, settings=settings, reading=reading)
+        rows = rows_to_tag("-" if file is None else file, settings=settings)
     else:
         rows = rows_of("-" if file is None else file, loaded, settings=settings)
     if loaded.speaks or loaded.translates:
@@ -189,11 +185,11 @@ def refuse_other(model: "Model", *given: Any) -> None:
     """Refuse, by name, options of these settings that are for another kind of model."""
     for settings in given:
         for name in (item.name for item in fields(settings)):
-            if isinstance(settings, Asking):
+            if name in TAGGING:
+                what, right = "models that tag words", model.tags
+            elif isinstance(settings, Asking):
                 texts = model.speaks or model.fills or model.translates
                 what, right = "labels", name not in LABELLED or not (texts or model.tags)
-            elif isinstance(settings, Sentences):
-                what, right = "models that tag words", model.tags
             elif name in MASKING:
                 what, right = "models that fill masks", model.fills
             elif isinstance(settings, Comparing):

@@ -17,7 +17,7 @@ from clearhead.infer.model import Model, asked
 from clearhead.infer.perplexity import LanguageEvaluation, evaluate_language
 from clearhead.infer.tag import TagEvaluation, evaluate_tags
 from clearhead.infer.translate import TranslationEvaluation, evaluate_translations, files_of_pairs
-from clearhead.settings import Asking, Comparing, Filling, Scoring, Sentences, made
+from clearhead.settings import Asking, Comparing, Filling, Scoring, made
 from clearhead.tasks.classify import Result
 from clearhead.tasks.examples import Example, examples_of, joined
 from clearhead.tasks.task import Answer, Scores, held_back
@@ -63,8 +63,7 @@ def evaluate(
     `clearhead evaluate --help`."""
     model = asked(model)
     if model.tags:
-        reading, options = some_of(Sentences, options)
-        return evaluate_tags(model, data, settings=made(Asking, options), reading=reading)
+        return evaluate_tags(model, data, settings=made(Asking, options))
     if model.translates:
         comparing, options = some_of(Comparing, options)
         files = files_of_pairs(data, comparing)

@@ -31,7 +31,8 @@ from clearhead.settings.options import (
     option,
     required,
 )
-from clearhead.settings.tag import WORDS, Sentences, Tagging
+from clearhead.settings.sentences import Sentences
+from clearhead.settings.tag import Tagging
 from clearhead.settings.translate import Comparing, Parallel, Translating, Translator
 
 __all__ = [
@@ -40,7 +41,6 @@ __all__ = [
     "HEAVIEST",
     "LIGHTEST",
     "PAIRS",
-    "WORDS",
     "Answering",
     "Asking",
     "Comparing",
