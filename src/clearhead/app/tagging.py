@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from clearhead.data.wording import argument
-from clearhead.settings import Asking, Sentences, Tagging
+from clearhead.settings import Asking, Tagging
 
 if TYPE_CHECKING:
     from clearhead.data.sentences import Sentence
@@ -34,14 +34,14 @@ def train_tag(settings: Settings) -> int:
     return 0
 
 
-def evaluate(model: "Model", data: str, *, settings: Asking, reading: Sentences, as_json: bool) -> None:
+def evaluate(model: "Model", data: str, *, settings: Asking, as_json: bool) -> None:
     """Scores, and a table of types."""
     from rich.table import Table
 
     from clearhead.app import show
     from clearhead.infer.tag import evaluate_tags
 
-    found = evaluate_tags(model, data, settings=settings, reading=reading)
+    found = evaluate_tags(model, data, settings=settings)
     metrics = found.metrics
     for note in found.notes:
         show.say(f"note: {note}")

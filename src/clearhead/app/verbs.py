@@ -32,7 +32,6 @@ from clearhead.settings import (
     Loading,
     Opening,
     Scored,
-    Sentences,
     Training,
     Writing,
     at_home,
@@ -65,7 +64,8 @@ Ways = Annotated[Answering, Parameter(name="*", group="Language models")]
 ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Answering()
 SCORE, COMPARE = Scored(), Comparing()
 LABELLED = ("abstain_below", "pair_column", "label_column")
-FINDING, TAGGING = ([item.name for item in fields(kind)] for kind in (Finding, Sentences))
+FINDING = [item.name for item in fields(Finding)]
+TAGGING = ("tokens_column", "tags_column")
 MASKING = ("candidates", *(item.name for item in fields(Filling)))
 SHARED = ("documents", "context", "errors")  # of all models that learn from texts alone
 
@@ -121,7 +121,7 @@ def evaluate(
         show.answers(evaluate_answers(loaded, data, asking=settings, finding=scoring), as_json=json)
         return 0
     if loaded.tags:
-        tagging.evaluate(loaded, data, settings=settings, reading=scoring, as_json=json)
+        tagging.evaluate(loaded, data, settings=settings, as_json=json)
         return 0
     if loaded.translates:
         compared = evaluate_translations(
@@ -191,7 +191,7 @@ def predict(
         if ways.pair is None and (column := pair_column_of(loaded)):
             show.say(f"note: {model} was trained on pairs of texts ({column}); each --text is asked alone")
     elif loaded.tags:
-        rows = rows_to_tag("-" if file is None else file, settings=settings, reading=ways)
+        rows = rows_to_tag("-" if file is None else file, settings=settings)
     else:
         rows = rows_of("-" if file is None else file, loaded, settings=settings)
     if loaded.speaks or loaded.translates:
@@ -212,17 +212,20 @@ def refuse_other(model: "Model", *given: Any) -> None:
     """Refuse, by name, options of these settings that are for another kind of model."""
     for settings in given:
         for name in (item.name for item in fields(settings)):
-            if isinstance(settings, Asking):
+            if name in TAGGING:
+                what, right = "models that tag words", model.tags
+            elif isinstance(settings, Asking):
                 texts = model.speaks or model.fills or model.translates
+            if name == "skip_bad_rows":
+                what, right = "models that find answers or tag words", model.answers or model.tags
+            elif name in TAGGING:
+                what, right = "models that tag words", model.tags
+            elif isinstance(settings, Asking):
                 texts = model.speaks or model.fills or model.translates
                 foreign = LABELLED if texts or model.tags else LABELLED[:1] if model.answers else ()
                 what, right = "labels", name not in foreign
-            elif name == "skip_bad_rows":
-                what, right = "models that find answers or tag words", model.answers or model.tags
             elif name in FINDING:
                 what, right = "models that find answers in texts", model.answers
-            elif name in TAGGING:
-                what, right = "models that tag words", model.tags
             elif name == "evidence":
                 what, right = "labels", model.task is not None
             elif name == "pair":

@@ -85,7 +85,7 @@ def read_tagged(path: str | Path, reading: Sentences, *, format: str | None = No
     found: list[tuple[Sentence, tuple[int, ...]]] = []
     skipped = 0
 
-    def refuse(sentence: Sentence, lines: Sequence[int], bad: Bad) -> None:
+    def refuse(sentence: Sentence, lines: Sequence[int], *, bad: Bad) -> None:
         nonlocal skipped
         if not reading.skip_bad_rows:
             raise DataError(f"{_where(sentence, lines, word=bad.word)}: {bad}") from None
@@ -99,7 +99,7 @@ def read_tagged(path: str | Path, reading: Sentences, *, format: str | None = No
             names = list(map(str, tags or ()))
             found.append((Sentence.of(words, names, file=sentence.file, row=sentence.row), lines))
         except Bad as bad:
-            refuse(sentence, lines, bad)
+            refuse(sentence, lines, bad=bad)
     scheme = scheme_of(one.labels or () for one, _ in found)
     rows = []
     for sentence, lines in found:
@@ -107,7 +107,7 @@ def read_tagged(path: str | Path, reading: Sentences, *, format: str | None = No
             spelled = as_bio(sentence.labels or (), scheme)
             rows.append(replace(sentence, label=" ".join(spelled), labels=spelled))
         except WrongTag as wrong:
-            refuse(sentence, lines, Bad(wrong.place, str(wrong)))
+            refuse(sentence, lines, bad=Bad(wrong.place, str(wrong)))
     if not rows:
         left = f" ({counted(skipped, 'sentence')} left out as unusable)" if skipped else ""
         raise DataError(f"{path}: holds no tagged sentence{left}; give a file with at least one")

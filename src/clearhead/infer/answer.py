@@ -128,7 +128,7 @@ def answer(model: Model, questions: Sequence[Text], **options: Any) -> list[Answ
 
 def evaluate_answers(model: Model, data: str | Path, *, asking: Asking, finding: Finding) -> AnswerEvaluation:
     """Exact match and F1 on a file of questions; options as `clearhead evaluate --help` lists them."""
-    questions, bad = questions_of(str(data), asking, skip_bad=finding.skip_bad_rows)
+    questions, bad = questions_of(str(data), asking, skip_bad=asking.skip_bad_rows)
     return evaluate_questions(model, usable(questions, asking), asking=asking, finding=finding, bad=bad)
 
 

@@ -18,7 +18,7 @@ from clearhead.infer.model import Model, asked
 from clearhead.infer.perplexity import LanguageEvaluation, evaluate_language
 from clearhead.infer.tag import TagEvaluation, evaluate_tags
 from clearhead.infer.translate import TranslationEvaluation, evaluate_translations, files_of_pairs
-from clearhead.settings import Asking, Comparing, Filling, Finding, Scoring, Sentences, made, some_of
+from clearhead.settings import Asking, Comparing, Filling, Finding, Scoring, made, some_of
 from clearhead.tasks.classify import Result
 from clearhead.tasks.examples import Example, examples_of, joined
 from clearhead.tasks.task import Answer, Scores, held_back
@@ -75,8 +75,7 @@ def evaluate(model: Model, data: str | Path, **options: Any) -> AnyEvaluation:
         finding, options = some_of(Finding, options)
         return evaluate_answers(model, data, asking=made(Asking, options), finding=finding)
     if model.tags:
-        reading, options = some_of(Sentences, options)
-        return evaluate_tags(model, data, settings=made(Asking, options), reading=reading)
+        return evaluate_tags(model, data, settings=made(Asking, options))
     if model.translates:
         comparing, options = some_of(Comparing, options)
         files = files_of_pairs(data, comparing)

@@ -18,7 +18,7 @@ from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.batches import batches_of, check_encodings, finite
 from clearhead.model.layout import Layout
-from clearhead.settings import Asking, Sentences, flag
+from clearhead.settings import Asking, flag
 from clearhead.tasks.examples import examples_of
 from clearhead.tasks.scores_tags import TagMetrics
 from clearhead.tasks.tag import Marked, TagResult, Tags, by_window, marked
@@ -137,30 +137,30 @@ def refuse_abstaining(settings: Asking) -> None:
         raise SettingError("--abstain-below is for models with one label a text; this one tags words")
 
 
-def rows_to_tag(path: str | Path, *, settings: Asking, reading: Sentences) -> list[Row]:
+def rows_to_tag(path: str | Path, *, settings: Asking) -> list[Row]:
     """The rows of a file to predict: words where it holds such, else texts."""
     how, given = settings.format, str(path)
     for name in ("tags_column", "skip_bad_rows"):
-        if getattr(reading, name):
+        if getattr(settings, name):
             raise SettingError(
                 f"{flag(name)} is for training and evaluation; predict answers each row as it is"
             )
     words = is_conll(given, how)
     if not words and settings.text_column is None and (how or form_by_ending(given)) == "jsonl":
         first = next(records(path, format="jsonl"))
-        wanted = [reading.tokens_column] if reading.tokens_column else TOKENS
+        wanted = [settings.tokens_column] if settings.tokens_column else TOKENS
         words = any(isinstance(first.values.get(name or ""), list) for name in wanted)
     if words:
-        return list(read_words(path, reading, format=how, empty=settings.empty))
-    if reading.tokens_column is not None:
+        return list(read_words(path, settings, format=how, empty=settings.empty))
+    if settings.tokens_column is not None:
         raise SettingError(f"--tokens-column is for JSONL with lists of words; {given} holds none there")
     return read_rows(path, labelled=False, **settings.reading())
 
 
-def evaluate_tags(model: "Model", data: str | Path, *, settings: Asking, reading: Sentences) -> TagEvaluation:
+def evaluate_tags(model: "Model", data: str | Path, *, settings: Asking) -> TagEvaluation:
     """Evaluate a model that tags on a file of tagged sentences."""
     task_of(model)
-    found = read_tagged(data, reading, format=settings.format)
+    found = read_tagged(data, settings, format=settings.format)
     return evaluate_sentences(model, found.sentences, settings=settings, notes=(found.note,))
 
 

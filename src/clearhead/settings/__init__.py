@@ -33,7 +33,8 @@ from clearhead.settings.options import (
     required,
     some_of,
 )
-from clearhead.settings.tag import WORDS, Sentences, Tagging
+from clearhead.settings.sentences import Sentences
+from clearhead.settings.tag import Tagging
 from clearhead.settings.translate import Comparing, Parallel, Translating, Translator
 
 __all__ = [

@@ -6,15 +6,16 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from clearhead.errors import SettingError
-from clearhead.settings.asking import Opening, Reading, Skipping
+from clearhead.settings.asking import Opening, Reading
 from clearhead.settings.learning import Learning
 from clearhead.settings.options import at_least, option, required
+from clearhead.settings.sentences import Skipping
 
 FINDERS = "Models that find answers in texts"  # the heading of their flags
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding(Skipping):
+class Finding:
     """How answers are looked for: evaluate and predict."""
 
     max_answer_tokens: Annotated[int, Parameter(group=FINDERS)] = option(30, "most tokens of an answer")

@@ -7,6 +7,7 @@ from cyclopts import Parameter
 
 from clearhead.errors import SettingError
 from clearhead.settings.options import at_least, check_values, option
+from clearhead.settings.sentences import Sentences
 
 Long = Literal["truncate", "error", "window"]
 Empty = Literal["error", "skip"]
@@ -86,16 +87,7 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Skipping:
-    """What is done about rows that contradict themselves."""
-
-    skip_bad_rows: Annotated[bool, Parameter(negative="")] = option(
-        False, "leave out rows whose answers or tags cannot be used; their number is told"
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asking(Reading):
+class Asking(Sentences, Reading):
     """How a model is asked: evaluate and predict."""
 
     batch_tokens: int = option(2048, "tokens in a batch; the answers do not depend on it")

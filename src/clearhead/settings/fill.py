@@ -11,7 +11,6 @@ from clearhead.settings.asking import Opening
 from clearhead.settings.generating import Generating, Prefixed
 from clearhead.settings.language import Corpus, Scoring
 from clearhead.settings.options import at_least, option
-from clearhead.settings.tag import Sentences
 
 FILLERS = "Models that fill masks"  # the heading of their flags
 Encoders = Literal["bert", "roberta", "modernbert"]
@@ -47,8 +46,8 @@ class Filling(Hidden):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scored(Scoring, Filling, Finding, Sentences):
-    """How models that learn from texts alone, find answers or tag words are scored: evaluate."""
+class Scored(Scoring, Filling, Finding):
+    """How models that learn from texts alone, or find answers, are scored: evaluate."""
 
     def __post_init__(self) -> None:
         Scoring.__post_init__(self)
@@ -57,9 +56,8 @@ class Scored(Scoring, Filling, Finding, Sentences):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answering(Generating, Prefixed, Finding, Sentences):
-    """How a language model goes on, what one that fills masks gives, how answers are found and files of words
-    read: predict."""
+class Answering(Generating, Prefixed, Finding):
+    """How a language model goes on, what one that fills masks gives, and how answers are found: predict."""
 
     candidates: Annotated[int, Parameter(group=FILLERS)] = option(
         5, "most likely tokens that are given for each mask"

@@ -1,4 +1,4 @@
-"""What a model learns that tags words, and how its files are read."""
+"""What a model learns that tags words."""
 
 from dataclasses import dataclass, fields
 from typing import Annotated, Literal
@@ -6,27 +6,12 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from clearhead.errors import SettingError
-from clearhead.settings.asking import Long, Opening, Skipping
+from clearhead.settings.asking import Long, Opening
 from clearhead.settings.learning import Learning, Making
-from clearhead.settings.options import at_least, check_values, flag, option, required
+from clearhead.settings.options import at_least, flag, option, required
+from clearhead.settings.sentences import Sentences
 
 TagMeasures = Literal["f1", "macro_f1", "accuracy", "loss"]
-WORDS = "Models that tag words"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sentences(Skipping):
-    """How files of words and their tags are read."""
-
-    tokens_column: Annotated[str | None, Parameter(group=WORDS)] = option(
-        None, "JSONL: column of the list of words; else tokens or words"
-    )
-    tags_column: Annotated[str | None, Parameter(group=WORDS)] = option(
-        None, "JSONL: column of the list of their tags; else tags, ner_tags or labels"
-    )
-
-    def __post_init__(self) -> None:
-        check_values(self)
 
 
 @dataclass(frozen=True, kw_only=True)

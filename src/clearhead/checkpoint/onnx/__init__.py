@@ -1,21 +1,22 @@
-"""Quantised ONNX graphs of a T5 → a published model folder: one idea a file.
+"""Quantised ONNX graphs of a T5, or of an encoder → a published model folder: one idea a file.
 
-`graph` reads the file itself, `weights` its numbers; `t5` says what they are called in published folders;
-`convert` writes the folder. Nothing here knows our own model: the rest of the package reads what comes out as
-any other folder.
+`graph` reads the file itself, `weights` and `blocks` its numbers; `t5` says what they are called in published
+folders; `convert` writes the folder, `convert_encoder` that of an encoder. The rest of the package reads what
+comes out as any other folder.
 """
 
 from pathlib import Path
 from typing import Any
 
 from clearhead.checkpoint.files import moved_together, read_json, write_json
+from clearhead.checkpoint.onnx.encoder import convert_encoder
 from clearhead.checkpoint.onnx.graph import read
 from clearhead.checkpoint.onnx.t5 import DECODER, ENCODER, plan
 from clearhead.checkpoint.tensors import WEIGHTS, Coming, write_in_turn
 from clearhead.errors import FolderError
 from clearhead.text.tokenizer import Tokenizer
 
-__all__ = ["convert"]
+__all__ = ["convert", "convert_encoder"]
 
 ROLES = {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 GAP = "<extra_id_"

@@ -49,6 +49,8 @@ def plan(graphs: Mapping[str, Graph]) -> tuple[dict[str, Any], dict[str, Weight]
             published = ours + name.removeprefix(theirs)
             if published in found:
                 raise FolderError(f"{graph.path} holds {published!r:.80}, which another file holds too")
+            if not isinstance(weight, Weight):
+                raise FolderError(f"{graph.path}: {name!r:.80} is stored in blocks, which is not read of T5")
             found[published], paths[published] = weight, graph
     folder = graphs[DECODER].path.parent
     config = _config(found, folder)

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from clearhead.checkpoint.onnx.blocks import Blocks, in_blocks
 from clearhead.checkpoint.onnx.graph import Graph, Node, Numbers
 from clearhead.errors import FolderError
 
-READ = "MatMulInteger and DequantizeLinear"
+READ = "MatMulInteger, MatMulNBits and DequantizeLinear"
 THROUGH = ("Gather", "Transpose", "Unsqueeze", "Reshape", "Identity")  # these move numbers and change none
 
 WAY = 8  # the most operations between a table and what makes float32 of its rows; here two
@@ -55,7 +56,7 @@ class Parts(NamedTuple):
     turned: bool
 
 
-def weights(graph: Graph) -> dict[str, Weight]:
+def weights(graph: Graph) -> dict[str, Weight | Blocks]:
     """All weights by the names that their modules had. `FolderError` names a tensor that is used twice, or
     in no way that is read."""
     users: dict[str, list[Node]] = {}
@@ -63,7 +64,7 @@ def weights(graph: Graph) -> dict[str, Weight]:
         for name in node.inputs:
             users.setdefault(name, []).append(node)
     makers = {output: node for node in graph.nodes for output in node.outputs}
-    found: dict[str, Weight] = {}
+    found: dict[str, Weight | Blocks] = {}
     used: set[str] = set()
     for name, parts in (*_products(graph, users, makers=makers), *_looked_up(graph, makers)):
         tensors = {part for part in (parts.numbers, parts.scale, parts.zero) if part}
@@ -71,6 +72,11 @@ def weights(graph: Graph) -> dict[str, Weight]:
             raise FolderError(f"{graph.path}: {name!r:.80} is made twice, or of what others are made of too")
         used |= tensors
         found[name] = _weight(graph, name, parts=parts)
+    for name, tensors, blocks in in_blocks(graph):
+        if name in found or used & tensors:
+            raise FolderError(f"{graph.path}: {name!r:.80} is made twice, or of what others are made of too")
+        used |= tensors
+        found[name] = blocks
     for name, numbers in graph.tensors.items():
         if name in used:
             continue
