@@ -21,7 +21,9 @@ from clearhead.settings import (
     Language,
     Loading,
     Opening,
+    Pairing,
     Scored,
+    Searching,
     Training,
     Writing,
     at_home,
@@ -55,6 +57,7 @@ ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Answer
 SCORE, COMPARE = Scored(), Comparing()
 LABELLED = ("abstain_below", "pair_column", "label_column")
 MASKING = ("candidates", *(item.name for item in fields(Filling)))
+VECTORING = [item.name for kind in (Searching, Pairing) for item in fields(kind)]
 SHARED = ("documents", "context", "errors")  # of all models that learn from texts alone
 
 
@@ -93,8 +96,9 @@ def evaluate(
     json: Json = False,
 ) -> int:
     """Evaluate a model on a file of labelled texts; a language model, or one that fills masks, on texts; one
-    that turns texts into others on pairs of them."""
+    that turns texts into others, or gives vectors, on pairs of them."""
     from clearhead.app import show
+    from clearhead.app.embedding import evaluated
     from clearhead.infer.evaluate import evaluate_file
     from clearhead.infer.fill import evaluate_fill
     from clearhead.infer.model import load
@@ -103,6 +107,9 @@ def evaluate(
 
     loaded = load(model, **asdict(opening))
     refuse_other(loaded, settings, scoring, comparing)
+    if loaded.embeds:
+        evaluated(loaded, data, settings=settings, scoring=scoring, as_json=json)
+        return 0
     if loaded.translates:
         compared = evaluate_translations(
             loaded, files_of_pairs(data, comparing), asking=settings, comparing=comparing
@@ -135,7 +142,8 @@ def predict(
     writing: Write = WRITE,
 ) -> int:
     """Predict the label of each text of a file, of --text, or of standard input or, with a language model,
-    how it goes on or, with one that fills masks, what stands at each [MASK]; one JSON object a line."""
+    how it goes on or, with one that fills masks, what stands at each [MASK] or, with a model without labels,
+    its vector, or the texts that are nearest to --query; one JSON object a line."""
     from clearhead.app import show
     from clearhead.app.writing import check_out
     from clearhead.infer.continued import continued
@@ -153,6 +161,11 @@ def predict(
     refuse_other(loaded, settings, ways)
     if writing.out is not None:
         check_out(writing.out, model=loaded.loaded.folder)
+    if loaded.embeds:
+        from clearhead.app.embedding import answered
+
+        answered(loaded, file, texts=text, settings=settings, ways=ways, writing=writing)
+        return 0
     if text:
         rows = texts_as_rows(text, settings)
         if column := pair_column_of(loaded):
@@ -175,8 +188,10 @@ def refuse_other(model: "Model", *given: Any) -> None:
     for settings in given:
         for name in (item.name for item in fields(settings)):
             if isinstance(settings, Asking):
-                texts = model.speaks or model.fills or model.translates
+                texts = model.embeds or model.speaks or model.fills or model.translates
                 what, right = "labels", name not in LABELLED or not texts
+            elif name in VECTORING:
+                what, right = "models that give vectors", model.embeds
             elif name in MASKING:
                 what, right = "models that fill masks", model.fills
             elif isinstance(settings, Comparing):
@@ -185,6 +200,8 @@ def refuse_other(model: "Model", *given: Any) -> None:
                 what, right = "language models", model.speaks or model.translates
             else:
                 what, right = "language models", model.speaks or (model.fills and name in SHARED)
+            if model.embeds and not isinstance(settings, Asking):
+                right = name in VECTORING or name == "prefix"
             if not right and getattr(settings, name) != getattr(type(settings)(), name):
                 raise SettingError(
                     f"{flag(name)} is for {what}, and {model.name} is of another kind; leave it out"

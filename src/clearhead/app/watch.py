@@ -13,6 +13,7 @@ from clearhead.app.show import decimal, emit, err, percent, plain, say, span
 from clearhead.data.wording import argument, counted
 from clearhead.learn.course import Course
 from clearhead.learn.run import Run
+from clearhead.tasks.embed import PairScores, RetrievalScores, SimilarityScores
 from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
@@ -77,13 +78,18 @@ def stopping(run: Course) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def brief(metrics: Scores | LanguageScores | FillScores | TranslationLoss) -> str:
+def brief(metrics: Scores | LanguageScores | FillScores | TranslationLoss | PairScores) -> str:
     """The scores on one line."""
     match metrics:
         case LanguageScores():
             scores = f"perplexity {metrics.perplexity:,.2f}, {metrics.bits_per_byte:.3f} bits a byte"
         case TranslationLoss():
             scores = f"perplexity {metrics.perplexity:,.2f} of the answers' tokens"
+        case RetrievalScores():
+            first = percent(metrics.recall_at_1)
+            scores = f"MRR@10 {metrics.mrr_at_10:.3f}, {first} found first of {metrics.candidates:,}"
+        case SimilarityScores():
+            scores = f"Pearson {decimal(metrics.pearson)}, Spearman {decimal(metrics.spearman)}"
         case FillScores():
             right = percent(metrics.accuracy)
             scores = f"perplexity {metrics.perplexity:,.2f}, {right} of hidden tokens right"

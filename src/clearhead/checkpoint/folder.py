@@ -15,6 +15,7 @@ from torch import Tensor
 
 from clearhead.checkpoint import fingerprint
 from clearhead.checkpoint.answering import CONFIG, GENERATION, ROLES, Begin, answers_of, refuse_rowless
+from clearhead.checkpoint.embedding import Embedding, read_embedding, write_embedding
 from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.family import Family
 from clearhead.checkpoint.files import (
@@ -64,6 +65,7 @@ class Loaded:
     adapters: tuple[Any, ...] = ()  # what was put on the network's layers (adapter.Adapted)
     begin: Begin = Begin()  # how the answers of an encoder–decoder begin
     target: Tokenizer | None = None  # of answers, where they have another tokenizer than what is asked
+    embedding: Embedding | None = None  # how a text becomes a vector, where the folder says it
 
     @property
     def writer(self) -> Tokenizer:
@@ -111,10 +113,10 @@ def holds_model(folder: Path) -> bool:
 def state_of(folder: Path) -> dict[str, list[int]]:
     """The files of a model in a folder, each told from another of its name."""
     found = {}
-    for file in folder.iterdir():
+    for file in (*folder.iterdir(), *folder.glob("*/config.json")):
         with suppress(FileNotFoundError):  # a rename that is under way
             if file.suffix in KINDS and file.is_file():
-                found[file.name] = identity(file)
+                found[str(file)] = identity(file)
     return found
 
 
@@ -151,6 +153,7 @@ def _read(folder: Path, opening: Opening) -> Loaded:
         fingerprint.check(said, network, tokenizer=tokenizer, labels=labels, path=folder / FINGERPRINT)
     problem = problem_of(values, head, source=fields.source)
     loaded = Loaded(network.eval(), tokenizer, labels, family, folder, problem, new_head)
+    loaded = replace(loaded, embedding=read_embedding(folder, width=config.width))
     if not config.language_head:
         return loaded
     loaded = replace(loaded, target=_target(folder) if config.translates else None)
@@ -284,5 +287,7 @@ def write_folder(folder: str | Path, loaded: Loaded, *, instead: Iterable[str] =
         write_json(place / CONFIG, values)
         if answers:
             write_json(place / GENERATION, answers)
+        if loaded.embedding:
+            write_embedding(place, loaded.embedding, width=config.width)
         made = fingerprint.of_model(in_float32(network), loaded.tokenizer, labels=loaded.labels, place=place)
         write_json(place / FINGERPRINT, made)

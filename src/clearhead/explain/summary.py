@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from math import nan
 
 from clearhead.explain.wording import against, decimal, interval, percent, signed
+from clearhead.tasks.embed import PairScores, RetrievalScores, SimilarityScores
 from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
@@ -15,7 +16,9 @@ from clearhead.tasks.translate import TranslationLoss
 NATS, NATS_OF_LABEL, SQUARES = "Loss, nats per text", "Loss, nats per label", "Mean squared error"
 NATS_OF_TOKEN, NATS_OF_HIDDEN = "Loss, nats per token", "Loss, nats per hidden token"
 
-Told = Scores | LanguageScores | FillScores | TranslationLoss
+NATS_OF_PAIR, SQUARES_OF_PAIR = "Loss, nats per pair", "Mean squared error of cosines"
+
+Told = Scores | LanguageScores | FillScores | TranslationLoss | PairScores
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,23 @@ def said(metrics: Told) -> Said:
             )
             bleu = "–" if metrics.bleu is None else f"{metrics.bleu:.1f}"
             return Said(bleu, "BLEU", None, strip, NATS_OF_TOKEN, "", "")
+        case RetrievalScores():
+            strip = (
+                ("Recall@1", percent(metrics.recall_at_1)),
+                ("Recall@10", percent(metrics.recall_at_10)),
+                ("nDCG@10", decimal(metrics.ndcg_at_10)),
+                ("Candidates", f"{metrics.candidates:,}"),
+                (NATS_OF_PAIR, decimal(metrics.loss)),
+            )
+            return Said(decimal(metrics.mrr_at_10), "MRR@10", None, strip, NATS_OF_PAIR, "", "")
+        case SimilarityScores():
+            strip = (
+                ("Pearson correlation", decimal(metrics.pearson)),
+                ("Pairs scored", f"{metrics.texts:,}"),
+                (SQUARES_OF_PAIR, decimal(metrics.loss)),
+            )
+            said = decimal(metrics.spearman)
+            return Said(said, "Spearman correlation", None, strip, SQUARES_OF_PAIR, "", "")
         case FillScores():
             strip = (
                 ("Perplexity", f"{metrics.perplexity:,.2f}"),
@@ -104,7 +124,7 @@ def versus(metrics: Told, baseline: Scores) -> tuple[str, str]:
         size = decimal(abs(ours - theirs))
         return f"{size} {'worse' if ours > theirs else 'better'} than", decimal(theirs)  # an error
     assert not isinstance(
-        metrics, LanguageScores | FillScores | TranslationLoss
+        metrics, LanguageScores | FillScores | TranslationLoss | PairScores
     )  # which no baseline is there for
     return against(metrics.accuracy - baseline.accuracy), percent(baseline.accuracy)
 

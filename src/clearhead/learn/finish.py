@@ -13,6 +13,7 @@ from clearhead.settings import flag
 
 if TYPE_CHECKING:
     from clearhead.learn.course import Course
+    from clearhead.learn.embed import EmbedRun
     from clearhead.learn.fill import FillRun
     from clearhead.learn.language import LanguageRun
     from clearhead.learn.run import Run
@@ -62,6 +63,18 @@ def write_translation_card(run: "TranslateRun") -> bool:
     python = f'print("".join(piece for _, piece in ch.generate(ch.load({name!r}), [{prefix + "…"!r}])))'
     use = f"clearhead predict {argument(name)} --text {argument(prefix + '…')}", python
     said = "A model that turns a text into another", "translation", use
+    counts = len(run.pairs), len(run.chosen_by)
+    return write_card(run.out, card_of(run, said, counts=counts, kept="a tenth of {}, chosen by seed"))
+
+
+def write_embedding_card(run: "EmbedRun") -> bool:
+    """Write the card of a model that gives vectors; False as above."""
+    name = run.out.resolve().name
+    use = (
+        f'clearhead predict {argument(name)} --text "…"',
+        f'print(ch.load({name!r}).embed(["…"]).shape)',
+    )
+    said = "A model that gives texts vectors, which tell what belongs together", "sentence-similarity", use
     counts = len(run.pairs), len(run.chosen_by)
     return write_card(run.out, card_of(run, said, counts=counts, kept="a tenth of {}, chosen by seed"))
 

@@ -10,6 +10,7 @@ from clearhead.infer.evaluate import Evaluation, evaluate_rows
 from clearhead.infer.model import Model
 from clearhead.learn import place
 from clearhead.learn.course import Course
+from clearhead.learn.embed import EmbedRun
 from clearhead.learn.fill import FillRun
 from clearhead.learn.finish import write_run_card
 from clearhead.learn.labelled import Labelled
@@ -17,7 +18,7 @@ from clearhead.learn.language import LanguageRun
 from clearhead.learn.start import starting_model, usual_rate
 from clearhead.learn.texts import measure_of, read_texts
 from clearhead.learn.translate import TranslateRun
-from clearhead.settings import Asking, Language, Masked, Training, Translating, made
+from clearhead.settings import Asking, Contrasting, Language, Masked, Training, Translating, made
 from clearhead.tasks.examples import examples_of
 from clearhead.tasks.task import Scores
 
@@ -117,5 +118,6 @@ TASKS: tuple[tuple[tuple[str, ...], Callable[[Any], Course], type], ...] = (
     (("classify", "text-classification"), Run, Training),
     (("language", "text-generation"), LanguageRun, Language),
     (("fill", "fill-mask"), FillRun, Masked),
+    (("embed", "sentence-similarity", "feature-extraction"), EmbedRun, Contrasting),
     (("translate", "translation", "summarization", "text2text-generation"), TranslateRun, Translating),
 )

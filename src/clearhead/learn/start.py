@@ -2,12 +2,13 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import torch
 
 from clearhead.checkpoint.catalog import locate
+from clearhead.checkpoint.embedding import FILES as SENTENCE_FILES
 from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.fingerprint import digest
 from clearhead.checkpoint.folder import CONFIG, GENERATION, Loaded, read_folder
@@ -21,9 +22,10 @@ from clearhead.errors import SettingError
 from clearhead.model.config import Activation, Config, Head, Pooling, Sinusoidal
 from clearhead.model.linear import Linear
 from clearhead.model.transformer import Transformer
-from clearhead.settings import Learning, Training
+from clearhead.settings import Contrasting, Learning, Making, Training
 from clearhead.tasks.task import Task
 from clearhead.text.parts import OLDER
+from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.train import train_tokenizer
 
 # All files that a tokenizer may be read from.
@@ -87,6 +89,15 @@ def new_model(settings: Training, rows: Sequence[Row], *, task: Task) -> Loaded:
     """The encoder as it was first drawn (Vaswani et al. 2017): norm after, ReLU, sinusoids; a tokenizer of
     its own."""
     texts = (text for row in rows for text in (row.text, row.pair) if text is not None)
+    config, tokenizer = new_encoder(settings, texts)
+    family = FAMILIES["clearhead"]
+    head = Head(len(task.labels), Pooling(settings.pooling or "mean"), dense=False)
+    network = new_transformer(config, head, seed=settings.seed)
+    return Loaded(network, tokenizer, task.labels, family, None, task.problem)
+
+
+def new_encoder(settings: Making, texts: Iterable[str]) -> tuple[Config, Tokenizer]:
+    """The facts of that encoder, and a tokenizer of these texts."""
     tokenizer = train_tokenizer(texts, vocab=settings.vocab, lowercase=settings.lowercase)
     config = Config(
         vocab=tokenizer.vocab_size,
@@ -99,10 +110,7 @@ def new_model(settings: Training, rows: Sequence[Row], *, task: Task) -> Loaded:
         scale_embedding=True,
     )
     refuse_huge(sizes(config))
-    family = FAMILIES["clearhead"]
-    head = Head(len(task.labels), Pooling(settings.pooling or "mean"), dense=False)
-    network = new_transformer(config, head, seed=settings.seed)
-    return Loaded(network, tokenizer, task.labels, family, None, task.problem)
+    return config, tokenizer
 
 
 def refuse_huge(found: Sizes) -> None:
@@ -126,6 +134,8 @@ def digest_of_base(settings: Learning) -> str | None:
     folder, found = locate(source), hashlib.sha256()
     weights = files_read(folder) if settings.base != "new" else []
     others = [folder / name for name in (CONFIG, *SPOKEN, *TOKENIZER)]
+    if isinstance(settings, Contrasting):
+        others += [folder / name for name in SENTENCE_FILES]
     for path in sorted(path for path in [*weights, *others] if path.is_file()):
         found.update(f"{path.name} {digest(path)}\n".encode())
     return found.hexdigest()

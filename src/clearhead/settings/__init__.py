@@ -2,6 +2,7 @@
 verb."""
 
 from clearhead.settings.asking import Asking, Empty, Format, Loading, Long, Opening, Reading, Writing
+from clearhead.settings.embed import VECTORS, Contrasting, Embedded, Pairing, Searching, Vectors
 from clearhead.settings.fill import FILLERS, Answering, Encoder, Filling, Hidden, Masked, Scored
 from clearhead.settings.generating import PAIRS, Generating
 from clearhead.settings.language import Corpus, Documents, Encode, Language, Scoring, Speaker
@@ -39,12 +40,15 @@ __all__ = [
     "HEAVIEST",
     "LIGHTEST",
     "PAIRS",
+    "VECTORS",
     "Answering",
     "Asking",
     "Comparing",
+    "Contrasting",
     "Corpus",
     "Decay",
     "Documents",
+    "Embedded",
     "Empty",
     "Encode",
     "Encoder",
@@ -61,15 +65,18 @@ __all__ = [
     "Masked",
     "Measures",
     "Opening",
+    "Pairing",
     "Parallel",
     "Problems",
     "Reading",
     "Scored",
     "Scoring",
+    "Searching",
     "Speaker",
     "Training",
     "Translating",
     "Translator",
+    "Vectors",
     "Vocabulary",
     "Writing",
     "a_path",

@@ -7,6 +7,7 @@ from cyclopts import Parameter
 
 from clearhead.errors import SettingError
 from clearhead.settings.asking import Opening
+from clearhead.settings.embed import Pairing, Searching, Vectors
 from clearhead.settings.generating import Generating, Prefixed
 from clearhead.settings.language import Corpus, Scoring
 from clearhead.settings.options import at_least, option
@@ -45,17 +46,18 @@ class Filling(Hidden):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scored(Scoring, Filling):
-    """How models that learn from texts alone are scored: evaluate."""
+class Scored(Scoring, Filling, Pairing, Vectors):
+    """How models that learn from texts alone, or from pairs, are scored: evaluate."""
 
     def __post_init__(self) -> None:
         Scoring.__post_init__(self)
         Filling.__post_init__(self)
+        Vectors.__post_init__(self)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answering(Generating, Prefixed):
-    """How a language model goes on, and what one that fills masks gives: predict."""
+class Answering(Generating, Prefixed, Searching):
+    """How a language model goes on, what one that fills masks gives, and what vectors are: predict."""
 
     candidates: Annotated[int, Parameter(group=FILLERS)] = option(
         5, "most likely tokens that are given for each mask"
@@ -63,6 +65,7 @@ class Answering(Generating, Prefixed):
 
     def __post_init__(self) -> None:
         Generating.__post_init__(self)
+        Searching.__post_init__(self)
         at_least("candidates", self.candidates, least=1)
 
 
