@@ -95,7 +95,7 @@ def answered(
         model.loaded.embedding and "query" in model.loaded.embedding.prompts
     ):
         other = replace(asking, prompt=None, prefix=ways.query_prefix)
-    told(nearest(model, rows, ways.query, settings=asking, asking=other, top=ways.top), writing)
+    told(nearest(model, rows, queries=ways.query, settings=asking, asking=other, top=ways.top), writing)
 
 
 def rows_of(path: str, settings: Reading) -> Iterator["Row"]:
@@ -192,7 +192,7 @@ def report_of(run: "EmbedRun") -> Path:
     scores, _ = evaluate_couples(model, some, settings=asking, scale=settings.scale, largest=run.largest)
     rows = [Row(couple.positive, None, couple.file, couple.row, {}) for couple in some]
     queries = [couple.anchor for couple in some[:SAMPLES]]
-    found = nearest(model, rows, queries, settings=asking, asking=asking, top=1)
+    found = nearest(model, rows, queries=queries, settings=asking, asking=asking, top=1)
     shown = zip(some, found, strict=False)
     said = Told(
         kind="a model that gives vectors",

@@ -40,8 +40,8 @@ class Nearest:
 def nearest(
     model: Model,
     rows: Iterable[Row],
-    queries: Sequence[str],
     *,
+    queries: Sequence[str],
     settings: Embedded,
     asking: Embedded,
     top: int,
