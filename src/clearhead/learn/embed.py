@@ -122,14 +122,15 @@ class EmbedRun(Course):
         if scored(pairs):
             prompts = [facts.prompt()] * 2
 
-        def examples(couples: Sequence[Couple], side: str, prompt: str) -> list[Example]:
-            texts = [ready(getattr(one, side), prompt, lowercase=facts.lowercase) for one in couples]
-            names = [place(one.file, one.row) for one in couples]
+        def examples(side: str, prompt: str) -> list[Example]:
+            there = [(text, one) for one in pairs if (text := getattr(one, side)) is not None]
+            texts = [ready(text, prompt, lowercase=facts.lowercase) for text, _ in there]
+            names = [place(one.file, one.row) for _, one in there]
             return examples_named(texts, model.tokenizer, names=names, limit=limit, reading=settings)
 
-        ones, others = examples(pairs, "anchor", prompts[0]), examples(pairs, "positive", prompts[1])
-        found = iter(examples([one for one in pairs if one.negative], "negative", prompts[1]))
-        thirds = [next(found) if one.negative else None for one in pairs]
+        ones, others = examples("anchor", prompts[0]), examples("positive", prompts[1])
+        found = iter(examples("negative", prompts[1]))
+        thirds = [None if one.negative is None else next(found) for one in pairs]
         if cut := sum(bool(one.dropped or other.dropped) for one, other in zip(ones, others, strict=True)):
             self.notes.append(f"in {cut:,} of {len(pairs):,} pairs a text is cut to {limit} tokens")
         return ones, others, thirds
