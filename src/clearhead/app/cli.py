@@ -13,6 +13,7 @@ from clearhead import __version__
 from clearhead.app import (
     answering,
     around,
+    embedding,
     filling,
     merging,
     speaking,
@@ -67,6 +68,7 @@ train.command(verbs.train_language, name=["language", "text-generation"])
 train.command(filling.train_fill, name=["fill", "fill-mask"])
 train.command(answering.train_answer, name=["answer", "question-answering"])
 train.command(tagging.train_tag, name=["tag", "token-classification"])
+train.command(embedding.train_embed, name=["embed", "sentence-similarity", "feature-extraction"])
 NAMES = ["translate", "translation", "summarization", "text2text-generation"]
 train.command(translating.train_translate, name=NAMES)
 app.command(train)

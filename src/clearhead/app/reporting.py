@@ -18,6 +18,7 @@ from clearhead.infer.model import Model
 from clearhead.learn.answer import AnswerRun
 from clearhead.learn.corpus import Chats, Texts
 from clearhead.learn.course import Course
+from clearhead.learn.embed import EmbedRun
 from clearhead.learn.encoded import Encoded
 from clearhead.learn.fill import FillRun
 from clearhead.learn.language import LanguageRun
@@ -26,6 +27,7 @@ from clearhead.learn.run import Run
 from clearhead.learn.translate import TranslateRun
 from clearhead.settings import Generating
 from clearhead.tasks.baseline import baseline, baseline_name
+from clearhead.tasks.embed import PairScores
 from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores_answers import AnswerMetrics
@@ -201,10 +203,10 @@ def best_of(run: Course, *names: str) -> dict[str, float]:
 
 
 def report_of_texts(
-    run: LanguageRun | FillRun | TranslateRun | AnswerRun,
+    run: LanguageRun | FillRun | TranslateRun | AnswerRun | EmbedRun,
     model: Model,
     *,
-    scores: LanguageScores | FillScores | TranslationLoss | AnswerMetrics,
+    scores: LanguageScores | FillScores | TranslationLoss | AnswerMetrics | PairScores,
     told: Told,
 ) -> Path:
     """The report of a model that learned from texts alone."""
@@ -231,7 +233,7 @@ def report_of_texts(
         path,
         Report(
             title=f"{run.out.name}: {told.kind}",
-            subtitle=", ".join([data] if isinstance(data := run.settings.data, str) else data),
+            subtitle=files_of(run.settings.data),
             metrics=scores,
             metrics_of=f"{told.scored} of {noun}s kept aside (the best model was chosen by them)",
             log=log,
@@ -246,6 +248,11 @@ def report_of_texts(
         ),
     )
     return path
+
+
+def files_of(data: str | list[str]) -> str:
+    """The files of a run."""
+    return data if isinstance(data, str) else ", ".join(data)
 
 
 def samples(model: Model, aside: Texts | Chats | Encoded) -> list[Sample]:

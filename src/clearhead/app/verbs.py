@@ -31,7 +31,9 @@ from clearhead.settings import (
     Language,
     Loading,
     Opening,
+    Pairing,
     Scored,
+    Searching,
     Training,
     Writing,
     at_home,
@@ -67,6 +69,7 @@ LABELLED = ("abstain_below", "pair_column", "label_column")
 FINDING = [item.name for item in fields(Finding)]
 TAGGING = ("tokens_column", "tags_column")
 MASKING = ("candidates", *(item.name for item in fields(Filling)))
+VECTORING = [item.name for kind in (Searching, Pairing) for item in fields(kind)]
 SHARED = ("documents", "context", "errors")  # of all models that learn from texts alone
 
 
@@ -105,9 +108,10 @@ def evaluate(
     json: Json = False,
 ) -> int:
     """Evaluate a model on a file of labelled texts; a language model, or one that fills masks, on texts; one
-    that turns texts into others on pairs of them; one that finds answers on questions; one that tags words on
-    tagged sentences."""
+    that turns texts into others, or gives vectors, on pairs of them; one that finds answers on questions; one
+    that tags words on tagged sentences."""
     from clearhead.app import show
+    from clearhead.app.embedding import evaluated
     from clearhead.infer.answer import evaluate_answers
     from clearhead.infer.evaluate import evaluate_file
     from clearhead.infer.fill import evaluate_fill
@@ -122,6 +126,9 @@ def evaluate(
         return 0
     if loaded.tags:
         tagging.evaluate(loaded, data, settings=settings, as_json=json)
+        return 0
+    if loaded.embeds:
+        evaluated(loaded, data, settings=settings, scoring=scoring, as_json=json)
         return 0
     if loaded.translates:
         compared = evaluate_translations(
@@ -156,7 +163,8 @@ def predict(
 ) -> int:
     """Predict the label of each text of a file, of --text, or of standard input or, with a language model,
     how it goes on; one that fills masks: what stands at each [MASK]; one that finds answers: where in its
-    text the answer to each question stands; one that tags words: the entities. One JSON object a line."""
+    text the answer to each question stands; one that tags words: the entities; one without labels: its
+    vector, or the texts that are nearest to --query. One JSON object a line."""
     from clearhead.app import show
     from clearhead.app.writing import check_out
     from clearhead.infer.answer import find
@@ -179,6 +187,11 @@ def predict(
         check_out(writing.out, model=loaded.loaded.folder)
     if ways.pair is not None and not text:
         raise SettingError("--pair is the second text beside each --text; give that, or name --pair-column")
+    if loaded.embeds:
+        from clearhead.app.embedding import answered
+
+        answered(loaded, file, texts=text, settings=settings, ways=ways, writing=writing)
+        return 0
     if loaded.answers:
         questions = (
             questions_as_rows(text, settings, pair=ways.pair) if text else questions_in(file, settings)
@@ -212,18 +225,16 @@ def refuse_other(model: "Model", *given: Any) -> None:
     """Refuse, by name, options of these settings that are for another kind of model."""
     for settings in given:
         for name in (item.name for item in fields(settings)):
-            if name in TAGGING:
-                what, right = "models that tag words", model.tags
-            elif isinstance(settings, Asking):
-                texts = model.speaks or model.fills or model.translates
             if name == "skip_bad_rows":
                 what, right = "models that find answers or tag words", model.answers or model.tags
             elif name in TAGGING:
                 what, right = "models that tag words", model.tags
             elif isinstance(settings, Asking):
-                texts = model.speaks or model.fills or model.translates
-                foreign = LABELLED if texts or model.tags else LABELLED[:1] if model.answers else ()
+                other = model.embeds or model.speaks or model.fills or model.translates or model.tags
+                foreign = LABELLED if other else LABELLED[:1] if model.answers else ()
                 what, right = "labels", name not in foreign
+            elif name in VECTORING:
+                what, right = "models that give vectors", model.embeds
             elif name in FINDING:
                 what, right = "models that find answers in texts", model.answers
             elif name == "evidence":
@@ -238,6 +249,8 @@ def refuse_other(model: "Model", *given: Any) -> None:
                 what, right = "language models", model.speaks or model.translates
             else:
                 what, right = "language models", model.speaks or (model.fills and name in SHARED)
+            if model.embeds and not isinstance(settings, Asking):
+                right = name in VECTORING or name == "prefix"
             if not right and getattr(settings, name) != getattr(type(settings)(), name):
                 raise SettingError(
                     f"{flag(name)} is for {what}, and {model.name} is of another kind; leave it out"

@@ -15,6 +15,7 @@ from clearhead.explain.summary import Told
 from clearhead.learn.course import Course
 from clearhead.learn.run import Run
 from clearhead.learn.tag import TagRun
+from clearhead.tasks.embed import RetrievalScores, SimilarityScores
 from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
@@ -91,6 +92,11 @@ def brief(metrics: Told) -> str:
             scores = f"exact match {metrics.exact_match:.1f}, F1 {metrics.f1:.1f}"
         case TagMetrics():
             scores = f"entity F1 {metrics.f1:.3f}, {percent(metrics.accuracy)} of words right"
+        case RetrievalScores():
+            first = percent(metrics.recall_at_1)
+            scores = f"MRR@10 {metrics.mrr_at_10:.3f}, {first} found first of {metrics.candidates:,}"
+        case SimilarityScores():
+            scores = f"Pearson {decimal(metrics.pearson)}, Spearman {decimal(metrics.spearman)}"
         case FillScores():
             right = percent(metrics.accuracy)
             scores = f"perplexity {metrics.perplexity:,.2f}, {right} of hidden tokens right"

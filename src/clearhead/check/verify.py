@@ -8,6 +8,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from clearhead.check.answering import answering
+from clearhead.check.embedding import embedding
 from clearhead.check.filling import filling
 from clearhead.check.finding import KEPT, RIGHT, SAME, TEXT, Finding, Verdict, judged
 from clearhead.check.outputs import answers, stated
@@ -160,7 +161,7 @@ def keeping(model: Model) -> Iterator[Finding]:
     moved = sum(not same_bits(first, second) for first, second in pairs)
     labels, ends = (
         all(getattr(model.loaded, name) == getattr(again.loaded, name) for name in names)
-        for names in (("labels", "problem", "no_answer_above"), ("begin", "ends"))
+        for names in (("labels", "problem", "no_answer_above", "embedding"), ("begin", "ends"))
     )
     yield judged(
         KEPT,
@@ -252,6 +253,7 @@ LAWS: tuple[Callable[[Model], Iterator[Finding]], ...] = (
     answering,
     filled,
     tagged,
+    embedding,
     keeping,
     texts,
 )

@@ -282,3 +282,14 @@ def alike(fields: Fields, value: int, *names: str) -> None:
         if (other := fields(name, value)) not in (value, None):
             said = f"{fields.source}: {name}={other!r} is not supported beside {names[0]}={value!r}"
             raise FolderError(f"{said}, only the same")
+
+
+def refuse_packed(fields: Fields) -> None:
+    """Weights in few bits (GPTQ, AWQ, bitsandbytes, FP8) are no weights by name."""
+    packed = fields("quantization_config", None)
+    if packed is not None:
+        method = packed.get("quant_method") if isinstance(packed, dict) else packed
+        raise FolderError(
+            f"{fields.source}: quantization_config is not supported (quant_method {method!r}): the weights "
+            "are packed; take the model that they were made from"
+        )

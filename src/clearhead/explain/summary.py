@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from math import nan
 
 from clearhead.explain.wording import against, decimal, interval, percent, signed
+from clearhead.tasks.embed import PairScores, RetrievalScores, SimilarityScores
 from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
@@ -20,8 +21,9 @@ NATS_OF_TOKEN, NATS_OF_HIDDEN = "Loss, nats per token", "Loss, nats per hidden t
 NATS_OF_WINDOW = "Loss, nats per window"
 
 ENTITIES = ("Mistakes", "Sentences with wrong entities; first those whose wrong one the model was surest of.")
+NATS_OF_PAIR, SQUARES_OF_PAIR = "Loss, nats per pair", "Mean squared error of cosines"
 
-Told = Scores | LanguageScores | FillScores | TranslationLoss | AnswerMetrics | TagMetrics
+Told = Scores | LanguageScores | FillScores | TranslationLoss | AnswerMetrics | TagMetrics | PairScores
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,23 @@ def said(metrics: Told) -> Said:
             )
             what = "F1 of entities (type, first and last word right)"
             return Said(percent(metrics.f1), what, None, strip, NATS_OF_WORD, *ENTITIES)
+        case RetrievalScores():
+            strip = (
+                ("Recall@1", percent(metrics.recall_at_1)),
+                ("Recall@10", percent(metrics.recall_at_10)),
+                ("nDCG@10", decimal(metrics.ndcg_at_10)),
+                ("Candidates", f"{metrics.candidates:,}"),
+                (NATS_OF_PAIR, decimal(metrics.loss)),
+            )
+            return Said(decimal(metrics.mrr_at_10), "MRR@10", None, strip, NATS_OF_PAIR, "", "")
+        case SimilarityScores():
+            strip = (
+                ("Pearson correlation", decimal(metrics.pearson)),
+                ("Pairs scored", f"{metrics.texts:,}"),
+                (SQUARES_OF_PAIR, decimal(metrics.loss)),
+            )
+            said = decimal(metrics.spearman)
+            return Said(said, "Spearman correlation", None, strip, SQUARES_OF_PAIR, "", "")
         case FillScores():
             strip = (
                 ("Perplexity", f"{metrics.perplexity:,.2f}"),
@@ -130,7 +149,7 @@ def versus(metrics: Told, baseline: Scores) -> tuple[str, str]:
         size = decimal(abs(ours - theirs))
         return f"{size} {'worse' if ours > theirs else 'better'} than", decimal(theirs)  # an error
     # Of the others there is no baseline.
-    others = LanguageScores | FillScores | TranslationLoss | AnswerMetrics | TagMetrics
+    others = LanguageScores | FillScores | TranslationLoss | AnswerMetrics | TagMetrics | PairScores
     assert not isinstance(metrics, others)
     return against(metrics.accuracy - baseline.accuracy), percent(baseline.accuracy)
 

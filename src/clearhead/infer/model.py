@@ -12,6 +12,7 @@ from torch import Tensor
 from clearhead.checkpoint.adapter import bare, merged
 from clearhead.checkpoint.adapter_files import open_model
 from clearhead.checkpoint.catalog import locate
+from clearhead.checkpoint.embedding import FILES
 from clearhead.checkpoint.folder import GENERATION, OLD, Loaded, holds_model, write_folder
 from clearhead.checkpoint.labels import PROBLEMS, Problem
 from clearhead.checkpoint.lock import LOG, SETTINGS, check_free
@@ -19,13 +20,12 @@ from clearhead.data.wording import argument
 from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.batches import batches_of, check_encodings, finite
+from clearhead.infer.embed import embedded
 from clearhead.infer.given import as_list, check_texts
 from clearhead.infer.masked import masked
 from clearhead.infer.tag import tag_texts
 from clearhead.model.config import Config, Pooling
-from clearhead.model.heads import pool
-from clearhead.model.kernels import Context
-from clearhead.settings import Answering, Asking, Loading, Long, Reading, a_path, made
+from clearhead.settings import Answering, Asking, Embedded, Loading, Long, Reading, a_path, made
 from clearhead.tasks.answer import AnswerResult
 from clearhead.tasks.examples import Example, in_windows, joined, refuse_stride
 from clearhead.tasks.fill import Filled
@@ -95,6 +95,14 @@ class Model:
     def fills(self) -> bool:
         """Whether it says what stands behind masks."""
         return self.task is None and self.config.fill is not None
+
+    @property
+    def embeds(self) -> bool:
+        """Whether vectors of texts are its answers: its folder says so, or it has nothing else to say."""
+        if self.loaded.embedding is not None:
+            return not self.loaded.labels
+        other = self.loaded.labels or self.speaks or self.fills or self.translates
+        return not other
 
     @property
     def name(self) -> str:
@@ -221,21 +229,21 @@ class Model:
         how = f"clearhead train classify --from {argument(base)} --data FILE --out FOLDER"
         return SettingError(f"{base} has no labels yet; train it: {how}")
 
-    @own_modes()
-    def embed(
-        self, texts: Sequence[Text], *, pooling: Pooling | str = Pooling.MEAN, long: Long = "truncate"
-    ) -> Float[Tensor, "texts width"]:
-        """One vector of the last block a text, in order; NotFinite, as above, where one is none."""
-        if not isinstance(pooling, str) or pooling not in list(Pooling):
+    def embed(self, texts: Sequence[Text], **options: Any) -> Float[Tensor, "texts width"]:
+        """One vector a text, in order, as the model's folder says or, without a word of it, the mean of the
+        last block's. Options: `pooling`, `normalise`, `dimensions`, `prompt`, `prefix`, `long`, `stride`,
+        `batch_tokens`, as in `clearhead predict --help`. NotFinite, as above, where one is none."""
+        return self.vectors(texts, **options)[0]
+
+    def vectors(
+        self, texts: Sequence[Text], **options: Any
+    ) -> tuple[Float[Tensor, "texts width"], list[Example]]:
+        """The same, with what was read of each text: its `tokens`, those `dropped`, its `windows`."""
+        ready, pooling = check_texts(texts), options.get("pooling")
+        if pooling is not None and (not isinstance(pooling, str) or pooling not in list(Pooling)):
             raise SettingError(f"pooling={pooling!r} is not one of {', '.join(Pooling)}")
-        how, encodings = Pooling(pooling), self.encode(texts, long=long)
-        check_encodings(encodings, self.config)
-        found = torch.zeros(len(encodings), self.config.width, dtype=torch.float32)
-        for members, batch in batches_of(encodings, 2048):
-            context = Context.of(batch.layout)
-            stream = self.loaded.network(batch, context)
-            found[members] = pool(stream, batch.layout, pooling=how).float()
-        return finite(found, "text {}".format)
+        names = [f"text {number}" for number in range(len(ready))]
+        return embedded(self, ready, names=names, settings=made(Embedded, options))
 
     def merged(self) -> "Model":
         """The same model with its adapters' changes added to the weights: one like any other. This one and
@@ -254,7 +262,7 @@ class Model:
             raise SettingError(f"overwrite={overwrite!r} is not True or False")
         try:
             replaced = check_replaced(place, overwrite=overwrite)
-            write_folder(place, merged(self.loaded), instead=(*OLD, GENERATION) if replaced else ())
+            write_folder(place, merged(self.loaded), instead=(*OLD, *FILES, GENERATION) if replaced else ())
         except OSError as error:
             raise SettingError(
                 f"{place} cannot be written ({error.strerror or error}); give a folder that can be"

@@ -3,6 +3,7 @@ verb."""
 
 from clearhead.settings.answer import FINDERS, Answerer, Finding
 from clearhead.settings.asking import Asking, Empty, Format, Loading, Long, Opening, Reading, Writing
+from clearhead.settings.embed import VECTORS, Contrasting, Embedded, Pairing, Searching, Vectors
 from clearhead.settings.fill import FILLERS, Answering, Encoder, Filling, Hidden, Masked, Scored
 from clearhead.settings.generating import PAIRS, Generating
 from clearhead.settings.language import Corpus, Documents, Encode, Language, Scoring, Speaker
@@ -44,14 +45,17 @@ __all__ = [
     "HEAVIEST",
     "LIGHTEST",
     "PAIRS",
+    "VECTORS",
     "WORDS",
     "Answerer",
     "Answering",
     "Asking",
     "Comparing",
+    "Contrasting",
     "Corpus",
     "Decay",
     "Documents",
+    "Embedded",
     "Empty",
     "Encode",
     "Encoder",
@@ -69,17 +73,20 @@ __all__ = [
     "Masked",
     "Measures",
     "Opening",
+    "Pairing",
     "Parallel",
     "Problems",
     "Reading",
     "Scored",
     "Scoring",
+    "Searching",
     "Sentences",
     "Speaker",
     "Tagging",
     "Training",
     "Translating",
     "Translator",
+    "Vectors",
     "Vocabulary",
     "Writing",
     "a_path",
