@@ -1,6 +1,8 @@
 """The exceptions a user can meet. Each message names what was found, what is possible, and which knob to
 turn."""
 
+from errno import EDQUOT, EFBIG, ENOSPC
+
 
 class ClearheadError(Exception):
     """The root: the command line prints one of these on one line and exits with status 2."""
@@ -40,4 +42,7 @@ class Interrupted(ClearheadError):
 def refused_by_system(error: OSError) -> str:
     """What the system did not do, and with which file."""
     place = f"{error.filename}: " if error.filename else ""
-    return f"{place}{error.strerror or error}; is there room, and may it be written?"
+    asked = "may it be read, and written where it must be?"
+    if error.errno in (ENOSPC, EDQUOT, EFBIG):
+        asked = "is there room, and may a file be so large?"
+    return f"{place}{error.strerror or error}; {asked}"

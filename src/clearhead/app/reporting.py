@@ -23,7 +23,7 @@ from clearhead.learn.encoded import Encoded
 from clearhead.learn.fill import FillRun
 from clearhead.learn.language import LanguageRun
 from clearhead.learn.place import REPORT, read_log
-from clearhead.learn.run import Run
+from clearhead.learn.run import Run, asked_as
 from clearhead.learn.translate import TranslateRun
 from clearhead.settings import Generating
 from clearhead.tasks.baseline import baseline, baseline_name
@@ -112,9 +112,10 @@ def report_of_run(run: Run) -> Path:
         "the texts the best model was chosen by, so a little hopeful; give a test file to clearhead evaluate"
     )
     named = argument(run.shown)
+    how = asked_as(run.settings, "text_column", "pair_column", "label_column", "long", "stride")
     steps = (
-        ("Ask it", f'clearhead predict {named} --text "…"'),
-        ("Evaluate it on texts it has never met", f"clearhead evaluate {named} --data test.csv"),
+        ("Ask it", f"clearhead {run.ask.format(named)}"),
+        ("Evaluate it on texts it has never met", f"clearhead evaluate {named} --data test.csv{how}"),
         ("Check its promises on this machine", f"clearhead verify {named}"),
     )
     other = None

@@ -65,7 +65,7 @@ Compare = Annotated[Comparing, Parameter(name="*", group=PAIRS)]
 Ways = Annotated[Answering, Parameter(name="*", group="Language models")]
 ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Answering()
 SCORE, COMPARE = Scored(), Comparing()
-LABELLED = ("abstain_below", "pair_column", "label_column")
+LABELLED = ("abstain_below", "pair_column", "label_column", "label_separator")
 FINDING = [item.name for item in fields(Finding)]
 TAGGING = ("tokens_column", "tags_column")
 MASKING = ("candidates", *(item.name for item in fields(Filling)))
@@ -231,7 +231,7 @@ def refuse_other(model: "Model", *given: Any) -> None:
                 what, right = "models that tag words", model.tags
             elif isinstance(settings, Asking):
                 other = model.embeds or model.speaks or model.fills or model.translates or model.tags
-                foreign = LABELLED if other else LABELLED[:1] if model.answers else ()
+                foreign = LABELLED if other else (LABELLED[0], LABELLED[-1]) if model.answers else ()
                 what, right = "labels", name not in foreign
             elif name in VECTORING:
                 what, right = "models that give vectors", model.embeds

@@ -20,6 +20,7 @@ class Problem(StrEnum):
 
 
 ENDS = ("start", "end")
+DROPOUT = "dropout of the head"  # as messages about facts name it
 THRESHOLD = "null_score_diff_threshold"  # the published scripts' name
 PROBLEMS = (Problem.SINGLE, Problem.MULTI, Problem.REGRESSION)  # those of heads over texts
 
@@ -30,6 +31,11 @@ def tokens_head(head: Head, over: Over, *, labels: int) -> Head:
     dense = head.dense and head.dense_norm
     dropout = 0.0 if over is Over.SPANS and not dense else head.dropout
     return replace(head, over=over, labels=labels, dense=dense, drop_first=False, dropout=dropout)
+
+
+def own_dropout(head: Head | None, usual: float | None = None) -> float | None:
+    """What a head over texts drops of its own; of one of spans, which drops nothing, the family's usual."""
+    return usual if head is None or head.over is Over.SPANS else head.dropout
 
 
 def problem_of(values: dict[str, Any], head: Head | None, *, source: str) -> Problem:
@@ -75,6 +81,8 @@ def label_names(values: dict[str, Any], head: Head, *, source: str) -> tuple[str
         raise FolderError(f"{source}: id2label has no entry '{missing[0]}'; it needs 0 to {count - 1}")
     stated = [name_of(table[str(number)]) for number in range(count)]
     names = tuple(map(bare_name, stated))
+    if half := [name for name in names if any("\ud800" <= sign <= "\udfff" for sign in name)]:
+        raise FolderError(f"{source}: id2label holds half a character ({half[0]!r}); write the label anew")
     if len(set(names)) < count:
         why = " (space around a name does not count)" if len(set(stated)) == count else ""
         raise FolderError(f"{source}: id2label gives two labels one name: {', '.join(names)}{why}")

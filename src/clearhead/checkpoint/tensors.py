@@ -126,6 +126,8 @@ def _sharded(index: Path) -> Stored:
             raise FolderError(f"{index} names {name!r}, which is no file of this folder; refused")
         if not path.is_file():
             raise FolderError(f"{path} is missing, and {index.name} names it; fetch or save the folder again")
+        if (path.suffix == ".bin") != (index.name == PICKLE_INDEX):
+            raise FolderError(f"{index} names {name!r}, which is no file of its kind; refused")
         found = read_file(path)
         if missing := sorted(expected - found.keys()):
             raise FolderError(f"{path} lacks {missing[0]}, which {index.name} says it holds; fetch it again")

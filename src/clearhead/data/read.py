@@ -167,14 +167,15 @@ def _table(found: Iterator[list[str]], file: str, *, fix: str) -> Iterator[dict[
 
 
 def _header(fields: list[str], file: str) -> list[str]:
-    names = [name.strip() for name in fields]
+    names, places = [name.strip() for name in fields], dict[str, int]()
     for number, name in enumerate(names, start=1):
         where = f"{place(file, 0)}, column {number}"
         refuse_half_characters(name, where, line=name)
         if not name:
             raise DataError(f"{where}: has no name; give it one (pandas leaves it out unless index=False)")
-        if name in names[: number - 1]:
-            raise DataError(f"{where}: is named {name!r} like column {names.index(name) + 1}; rename one")
+        if name in places:
+            raise DataError(f"{where}: is named {name!r} like column {places[name]}; rename one")
+        places[name] = number
     return names
 
 

@@ -18,6 +18,11 @@ class Duplicates:
     contradicting: int
 
 
+def sameness(row: Row) -> tuple[str, str | None]:
+    """What is alike of two rows whose texts are the same: they differ in case or outer white space alone."""
+    return row.text.strip().casefold(), None if row.pair is None else row.pair.strip().casefold()
+
+
 def without_duplicates(rows: Iterable[Row]) -> tuple[list[Row], Duplicates]:
     """Keep the first row of each text, in order; texts are the same if only case or outer white space differ.
 
@@ -26,8 +31,7 @@ def without_duplicates(rows: Iterable[Row]) -> tuple[list[Row], Duplicates]:
     kept: dict[tuple[str, str | None], Row] = {}
     dropped = contradicting = 0
     for row in rows:
-        pair = None if row.pair is None else row.pair.strip().casefold()
-        first = kept.setdefault((row.text.strip().casefold(), pair), row)
+        first = kept.setdefault(sameness(row), row)
         dropped += first is not row
         contradicting += (first.label, first.labels) != (row.label, row.labels)
     return list(kept.values()), Duplicates(dropped, contradicting)

@@ -118,13 +118,17 @@ def evaluate_file(model: Model, data: str | Path, *, settings: Asking) -> Evalua
 
 
 @own_modes()
-def evaluate_rows(model: Model, rows: list[Row], *, settings: Asking) -> Evaluation:
-    """Evaluate a model on rows that are read already."""
+def evaluate_rows(
+    model: Model, rows: list[Row], *, settings: Asking, examples: list[Example] | None = None
+) -> Evaluation:
+    """Evaluate a model on rows that are read already, or also encoded."""
     start = perf_counter()
     if not model.task:
         raise model.unlabelled()
     model.task.check(rows)
-    examples, logits = logits_of(model, rows, settings=settings)
+    if examples is None:
+        examples = examples_of(rows, model.tokenizer, limit=model.limit, reading=settings)
+    logits = logits_of(model, rows, examples=examples, budget=settings.batch_tokens)
     targets = model.task.targets(rows)
     answered = None
     if settings.abstain_below is not None:
@@ -134,16 +138,15 @@ def evaluate_rows(model: Model, rows: list[Row], *, settings: Asking) -> Evaluat
     return Evaluation(metrics, rows, examples, logits, perf_counter() - start, answered)
 
 
-def logits_of(model: Model, rows: Sequence[Row], *, settings: Asking) -> tuple[list[Example], Tensor]:
-    """The ids and the logits of each row."""
-    examples = examples_of(rows, model.tokenizer, limit=model.limit, reading=settings)
+def logits_of(model: Model, rows: Sequence[Row], *, examples: Sequence[Example], budget: int) -> Tensor:
+    """The logits of each row."""
     owners = [row for row, example in zip(rows, examples, strict=True) for _ in example.windows]
 
     def where(window: int) -> str:
         return place(owners[window].file, owners[window].row)
 
     flat = [window for example in examples for window in example.windows]
-    return examples, joined(model.logits(flat, batch_tokens=settings.batch_tokens, where=where), examples)
+    return joined(model.logits(flat, batch_tokens=budget, where=where), examples)
 
 
 def covered(rows: Sequence[Row], given: Sequence[Answer], *, below: float) -> Answered:
@@ -165,7 +168,8 @@ def predict_rows(model: Model, rows: Sequence[Row], *, settings: Asking) -> list
         raise model.unlabelled()
     asked = [index for index, row in enumerate(rows) if not row.blank]
     some = [rows[index] for index in asked]
-    examples, logits = logits_of(model, some, settings=settings)
+    examples = examples_of(some, model.tokenizer, limit=model.limit, reading=settings)
+    logits = logits_of(model, some, examples=examples, budget=settings.batch_tokens)
     answers: list[Answer] = [model.task.skipped()] * len(rows)
     given = held_back(model.task.results(logits, examples), settings.abstain_below)
     for index, result in zip(asked, given, strict=True):

@@ -9,7 +9,7 @@ from clearhead.data.rows import Row
 from clearhead.data.wording import place
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.model import Model
-from clearhead.infer.perplexity import context_of, texts_of
+from clearhead.infer.perplexity import context_of, refuse_long, texts_of
 from clearhead.settings import Asking, Filling, Scoring
 from clearhead.tasks.fill import Filled, FillScores, Gaps, Hiding
 
@@ -47,6 +47,7 @@ def evaluate_fill(
     token to hide, `SettingError` for a context beyond the model's.
     """
     begin = perf_counter()
+    refuse_long(model, asking)
     if asking.stride is not None:
         raise SettingError(f"--stride is for language models, and {model.name} fills masks; leave it out")
     context = context_of(model, scoring)

@@ -1,9 +1,13 @@
-"""Texts as callers give them: refused where they are no list of texts."""
+"""What callers give: texts, refused where they are no list, and folders, refused where something would be
+lost."""
 
 from collections.abc import Iterable, Mapping, Set
+from pathlib import Path
 from typing import Any
 
-from clearhead.errors import DataError
+from clearhead.checkpoint.folder import holds_model
+from clearhead.checkpoint.lock import LOG, SETTINGS, check_free
+from clearhead.errors import DataError, SettingError
 from clearhead.text.encoding import Text
 
 
@@ -27,3 +31,24 @@ def check_texts(texts: Iterable[Any]) -> list[Text]:
         if not isinstance(text, str):
             raise DataError(f"text {number} is {type(text).__name__}, not a string or a pair of strings")
     return ready
+
+
+def check_replaced(place: Path, *, overwrite: bool) -> bool:
+    """Whether a model is replaced there; SettingError where something else would be lost."""
+    if (place.exists() or place.is_symlink()) and not place.is_dir():
+        kind = "a file" if place.exists() else "a link to nothing"
+        raise SettingError(f"{place} is {kind}; give a folder")
+    check_free(place)
+    if not place.is_dir() or not any(place.iterdir()):
+        return False
+    if not overwrite:
+        raise SettingError(
+            f"{place} is not empty; give another folder, or overwrite=True to replace the model in it"
+        )
+    if not holds_model(place):
+        raise SettingError(f"overwrite: {place} holds no model to replace; give another folder")
+    if (place / LOG).is_file() and (place / SETTINGS).is_file():
+        raise SettingError(
+            f"overwrite: {place} is the folder of a run, whose report says what it holds; give another folder"
+        )
+    return True

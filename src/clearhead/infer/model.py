@@ -13,15 +13,14 @@ from clearhead.checkpoint.adapter import bare, merged
 from clearhead.checkpoint.adapter_files import open_model
 from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.embedding import FILES
-from clearhead.checkpoint.folder import GENERATION, OLD, Loaded, holds_model, write_folder
+from clearhead.checkpoint.folder import GENERATION, OLD, Loaded, write_folder
 from clearhead.checkpoint.labels import PROBLEMS, Problem
-from clearhead.checkpoint.lock import LOG, SETTINGS, check_free
 from clearhead.data.wording import argument
 from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.batches import batches_of, check_encodings, finite
 from clearhead.infer.embed import embedded
-from clearhead.infer.given import as_list, check_texts
+from clearhead.infer.given import as_list, check_replaced, check_texts
 from clearhead.infer.masked import masked
 from clearhead.infer.tag import tag_texts
 from clearhead.model.config import Config, Pooling
@@ -119,7 +118,7 @@ class Model:
         """Ids of each text, or pair of texts, within the model's limit."""
         made(Reading, {"long": long})
         if long == "window":
-            raise SettingError("long='window' gives a text several rows of ids; ask for them with windows")
+            raise SettingError("long='window' gives a text several rows of ids: see Model.examples")
         return self.tokenizer.encode(check_texts(texts), limit=self.limit, long=long)
 
     def examples(
@@ -215,7 +214,7 @@ class Model:
     def answer(self, questions: Iterable[tuple[str, str]], **options: Any) -> list[AnswerResult]:
         """The answer to each pair of a question and its context: the place where it stands, or none. Options:
         `long`, `stride`, `batch_tokens`, `max_answer_tokens`, `no_answer_above`."""
-        from clearhead.infer.answer import answer  # which asks a Model
+        from clearhead.infer.answer import answer
 
         return answer(self, check_texts(questions), **options)
 
@@ -225,6 +224,10 @@ class Model:
             return SettingError(f"{self.name} fills masks and gives no labels; ask it with Model.fill")
         if self.tags:
             return SettingError(f"{self.name} tags words, and texts get no label; ask it with Model.predict")
+        if self.answers:
+            return SettingError(f"{self.name} finds answers and gives no labels; ask it with Model.answer")
+        if self.translates:
+            return SettingError(f"{self.name} turns texts into others and gives no labels; let it generate")
         base = self.loaded.folder or "MODEL"
         how = f"clearhead train classify --from {argument(base)} --data FILE --out FOLDER"
         return SettingError(f"{base} has no labels yet; train it: {how}")
@@ -267,26 +270,6 @@ class Model:
             raise SettingError(
                 f"{place} cannot be written ({error.strerror or error}); give a folder that can be"
             ) from error
-
-
-def check_replaced(place: Path, *, overwrite: bool) -> bool:
-    """Whether a model is replaced there; SettingError where something else would be lost."""
-    if place.exists() and not place.is_dir():
-        raise SettingError(f"{place} is a file; give a folder")
-    check_free(place)
-    if not place.is_dir() or not any(place.iterdir()):
-        return False
-    if not overwrite:
-        raise SettingError(
-            f"{place} is not empty; give another folder, or overwrite=True to replace the model in it"
-        )
-    if not holds_model(place):
-        raise SettingError(f"overwrite: {place} holds no model to replace; give another folder")
-    if (place / LOG).is_file() and (place / SETTINGS).is_file():
-        raise SettingError(
-            f"overwrite: {place} is the folder of a run, whose report says what it holds; give another folder"
-        )
-    return True
 
 
 def asked(model: Any) -> "Model":

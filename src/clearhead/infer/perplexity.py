@@ -42,6 +42,15 @@ def texts_of(data: str | Path, *, asking: Asking, scoring: Scoring) -> list[str]
     return list(documents([str(data)], whole=scoring.documents == "file", **how))
 
 
+def refuse_long(model: Model, asking: Asking) -> None:
+    """Refuse a rule for long texts where texts are read in pieces anyway."""
+    if asking.long is not None:
+        raise SettingError(
+            f"--long {asking.long} is for texts that are read whole; {model.name} is evaluated on pieces of "
+            "--context tokens: leave it out"
+        )
+
+
 def evaluate_language(
     model: Model, data: str | Path, *, asking: Asking, scoring: Scoring
 ) -> LanguageEvaluation:
@@ -50,6 +59,7 @@ def evaluate_language(
     Raises `DataError` where there is no text, `SettingError` for a context beyond the model's.
     """
     begin = perf_counter()
+    refuse_long(model, asking)
     context = context_of(model, scoring)
     if asking.stride is not None and asking.stride > context:
         raise SettingError(f"--stride {asking.stride} is more than the {context} tokens of the context")

@@ -11,6 +11,7 @@ from clearhead.checkpoint.embedding import POOLING
 from clearhead.checkpoint.files import PART, moved_into_place, remove, settle
 from clearhead.checkpoint.fingerprint import FINGERPRINT, MEANT
 from clearhead.checkpoint.folder import GENERATION
+from clearhead.errors import ClearheadError, Interrupted, NotFinite, SettingError, refused_by_system
 from clearhead.learn.place import LOG, REPORT, SETTINGS
 from clearhead.learn.state import states
 
@@ -73,6 +74,16 @@ def kept(folder: Path, step: int | None) -> str:
     if (folder / BEFORE).is_dir():
         return f"this run has no model yet; the run that it was to replace is kept in {folder / BEFORE}"
     return "this run has no model yet"
+
+
+def worded(error: Exception, folder: Path, *, step: int | None) -> ClearheadError:
+    """An error that ends a run, with what there is of it and of the run it was to replace."""
+    said = refused_by_system(error) if isinstance(error, OSError) else str(error)
+    if isinstance(error, NotFinite) or (step is None and (folder / BEFORE).is_dir()):
+        said += f"; {kept(folder, step)}"
+    if isinstance(error, Interrupted):
+        return Interrupted(said)
+    return SettingError(said) if isinstance(error, OSError) else ClearheadError(said)
 
 
 def files_of_run(folder: Path) -> list[Path]:

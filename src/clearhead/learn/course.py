@@ -18,7 +18,7 @@ from clearhead.checkpoint.lock import check_free
 from clearhead.errors import ClearheadError, Interrupted, NotFinite, SettingError
 from clearhead.infer.model import Model
 from clearhead.learn import place
-from clearhead.learn.aside import forget, go_on_aside, kept, set_aside
+from clearhead.learn.aside import forget, go_on_aside, set_aside, worded
 from clearhead.learn.once import Once
 from clearhead.learn.schedule import Schedule
 from clearhead.learn.start import digest_of_base, learn_leanly, named_base
@@ -99,8 +99,6 @@ class Course(Once[Progress]):
         self.stopping = False
         self.restored = self.restore() if settings.resume else None
 
-    # What a task says of itself.
-
     @abstractmethod
     def data(self) -> str:
         """SHA-256 of all that is learned from and chosen by."""
@@ -137,10 +135,8 @@ class Course(Once[Progress]):
         """How often each text is seen, where nothing is asked for."""
         return 3
 
-    # The course.
-
     def estimate(self) -> float:
-        """Seconds that the rest of the run will take on this machine, evaluation included."""
+        """Seconds that the rest will take on this machine."""
         return (seconds := self.trainer.estimate()) + self.evaluating(seconds) + self.saving()
 
     @property
@@ -164,8 +160,10 @@ class Course(Once[Progress]):
             self.begun = True
             yield from self.steps()
             self.finish()
-        except NotFinite as error:
-            raise ClearheadError(f"{error}; {kept(self.out, self.best_step)}") from error
+        except BrokenPipeError:
+            raise
+        except (ClearheadError, OSError) as error:
+            raise worded(error, self.out, step=self.best_step) from error
 
     def steps(self) -> Iterator[Progress]:
         """Train from where the run stands to its end."""

@@ -34,9 +34,13 @@ def write_run_card(run: "Run") -> bool:
         Problem.MULTI: f"A text classifier that gives any number of the labels {labels}",
         Problem.REGRESSION: "A model that gives each text a number",
     }
+    settings = run.settings
+    asked = [("…", "…")] if settings.pair_column else ["…"]
+    how = {one: getattr(settings, one) for one in ("long", "stride") if getattr(settings, one) is not None}
+    more = "".join(f", {one}={value!r}" for one, value in how.items())
     use = (
-        f'clearhead predict {argument(name)} --text "…"',
-        f'print(ch.load({name!r}).predict(["…"]))',
+        f"clearhead {run.ask.format(argument(name))}",
+        f"print(ch.load({name!r}).predict({asked}{more}))",
     )
     counts = len(run.training), len(run.validation)
     said = (kinds[run.task.problem], "text-classification", use)

@@ -37,7 +37,8 @@ def check_place(settings: Learning, out: Path) -> None:
     """Refuse a folder whose content could be lost, before any work."""
     for place in (out, *out.parents):
         if os.path.lexists(place) and not place.is_dir():
-            raise SettingError(f"--out {out}: {place} is a file; give a folder")
+            kind = "a link to nothing" if place.is_symlink() and not place.exists() else "a file"
+            raise SettingError(f"--out {out}: {place} is {kind}; give a folder")
     base = Path(settings.base).resolve()
     if settings.base != "new" and base.is_dir() and base.is_relative_to(out.resolve()):
         raise SettingError(

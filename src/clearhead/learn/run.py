@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from clearhead.checkpoint.labels import Problem
+from clearhead.data.wording import argument
 from clearhead.engine.modes import own_modes
 from clearhead.errors import SettingError
 from clearhead.infer.evaluate import Evaluation, evaluate_rows
@@ -29,10 +30,17 @@ from clearhead.settings import (
     Tagging,
     Training,
     Translating,
+    flag,
     made,
 )
 from clearhead.tasks.examples import examples_of
 from clearhead.tasks.task import Scores
+
+
+def asked_as(settings: Any, *names: str) -> str:
+    """The flags of these options, as far as they are given, as a command has them behind its others."""
+    given = ((flag(name), getattr(settings, name)) for name in names)
+    return "".join(f" {word} {argument(value)}" for word, value in given if value is not None)
 
 
 def train(task: str, **options: Any) -> Course:
@@ -49,7 +57,6 @@ class Run(Course):
     """Learns from labelled texts."""
 
     settings: Training
-    ask = 'predict {} --text "…"'
 
     @own_modes(learning=True)
     def __init__(self, settings: Training):
@@ -66,11 +73,19 @@ class Run(Course):
         if several := sum(len(example.windows) > 1 for example in self.examples):
             count = sum(len(example.windows) for example in self.examples)
             self.notes.append(f"{several} of {len(self.training)} texts are read in windows, {count} in all")
+        # Looked at now, so that what cannot be read is refused before anything is written.
+        self.chosen_by = examples_of(self.validation, loaded.tokenizer, limit=limit, reading=settings)
         targets = self.task.targets(self.training)
         self.objective = Labelled(
             loaded.network, self.task, examples=self.examples, targets=targets, freeze=settings.freeze
         )
         self.ready(loaded, self.objective)
+
+    @property
+    def ask(self) -> str:  # type: ignore[override]
+        """How the model is tried: as it has learned, in pairs and in windows."""
+        pair = ' --pair "…"' if self.settings.pair_column else ""
+        return 'predict {} --text "…"' + pair + asked_as(self.settings, "long", "stride")
 
     def data(self) -> str:
         """SHA-256 of all texts and labels, and of which are learned from and which chosen by."""
@@ -101,7 +116,7 @@ class Run(Course):
         settings = self.settings
         budget = max(2048, settings.batch_tokens)
         asking = Asking(batch_tokens=budget, long=settings.long, stride=settings.stride)
-        return evaluate_rows(self.model, self.validation, settings=asking)
+        return evaluate_rows(self.model, self.validation, settings=asking, examples=self.chosen_by)
 
     def value_of(self, metrics: Scores) -> float:
         """The score that was asked for."""

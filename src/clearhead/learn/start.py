@@ -19,7 +19,7 @@ from clearhead.checkpoint.tensors import files_read
 from clearhead.data.labels import numbers
 from clearhead.data.rows import Row
 from clearhead.errors import SettingError
-from clearhead.model.config import Activation, Config, Head, Pooling, Sinusoidal
+from clearhead.model.config import Activation, Config, Head, Over, Pooling, Sinusoidal
 from clearhead.model.linear import Linear
 from clearhead.model.transformer import Transformer
 from clearhead.settings import Contrasting, Learning, Tagging, Training
@@ -44,7 +44,8 @@ def starting_model(settings: Training, rows: Sequence[Row], *, task: Task) -> Lo
     loaded = read_folder(locate(settings.base), settings)
     refuse_translator(loaded, settings)
     network = loaded.network
-    facts = network.head_facts or loaded.new_head
+    own = network.head_facts
+    facts = own if own and own.over is Over.TEXTS else loaded.new_head
     if settings.pooling:
         facts = pooled(facts, Pooling(settings.pooling))
     new = replace(loaded, labels=task.labels, problem=task.problem)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from clearhead.checkpoint.labels import Problem
 from clearhead.data.labels import label_names
 from clearhead.data.rows import Row, read_rows
-from clearhead.data.split import split, split_freely, without_duplicates
+from clearhead.data.split import sameness, split, split_freely, without_duplicates
 from clearhead.errors import SettingError
 from clearhead.settings import Training, flag
 from clearhead.tasks.classify import Classification
@@ -45,8 +45,8 @@ def read_texts(settings: Training) -> Texts:
     if settings.validation:
         several = problem is Problem.MULTI
         validation = read_rows(settings.validation, several=several, **settings.reading())
-        known = {row.asked for row in training}
-        if both := sum(row.asked in known for row in validation):
+        known = {sameness(row) for row in training}
+        if both := sum(sameness(row) in known for row in validation):
             notes.append(f"{both} of {len(validation)} validation texts stand among the training texts too")
         task = task_for(problem, training)
         return finished(Texts(training, validation, task, notes), settings)

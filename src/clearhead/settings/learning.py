@@ -98,6 +98,10 @@ class Learning:
             raise SettingError(f"--dropout {self.dropout} must be at least 0 and below 1")
         if self.ema is not None and not 0 <= self.ema < 1:
             raise SettingError(f"--ema {self.ema} must be at least 0 and below 1")
+        if self.validation == "-" and "-" in ([self.data] if isinstance(self.data, str) else self.data):
+            raise SettingError(
+                "--data and --validation are both standard input, which is read once; give a file"
+            )
         if self.resume and self.overwrite:
             raise SettingError("--resume goes on with a run, --overwrite replaces it; give one of them")
 

@@ -16,6 +16,8 @@ from clearhead.text.encoding import Encoding, Text
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.windows import windows
 
+FIXES = "shorten it, cut it with --long truncate, or read it in windows with --long window"
+
 
 class Reads(Protocol):
     """Settings that say what becomes of a text that is too long."""
@@ -56,23 +58,27 @@ def encode_rows(
 
 
 def encode_named(
-    texts: Sequence[Text], tokenizer: Tokenizer, *, names: Sequence[str], limit: int | None, long: Long | None
+    texts: Sequence[Text],
+    tokenizer: Tokenizer,
+    *,
+    names: Sequence[str],
+    limit: int | None,
+    long: Long | None,
+    fixes: str = "shorten it, or cut it with --long truncate",
 ) -> list[Encoding]:
-    """The same of texts that have names in messages."""
+    """The same of texts that have names in messages; `fixes` are what can be done about one that is too
+    long."""
     if long == "window":
         raise SettingError(
-            "--long window is for labels, tags, answers and vectors, which windows can share; here a text is "
-            "read in one: give --long truncate or error"
+            "--long window is for labels, tags, answers, vectors and masks, which windows can share; here a "
+            "text is read in one: give --long truncate or error"
         )
     encodings = tokenizer.encode(texts, limit=limit)
     if long == "error":
         for name, encoding in zip(names, encodings, strict=True):
             if encoding.dropped:
-                raise DataError(
-                    f"{name}: the text has {len(encoding.ids) + encoding.dropped} tokens, "
-                    f"the model takes {limit}; shorten it, cut it with --long truncate, or read it in "
-                    "windows with --long window"
-                )
+                count = len(encoding.ids) + encoding.dropped
+                raise DataError(f"{name}: the text has {count} tokens, the model takes {limit}; {fixes}")
     return encodings
 
 
@@ -98,7 +104,8 @@ def examples_named(
     """The same of texts that have names in messages."""
     if reading.long != "window":
         refuse_stride(reading)
-        encodings = encode_named(texts, tokenizer, names=names, limit=limit, long=reading.long)
+        how = {"names": names, "limit": limit, "long": reading.long, "fixes": FIXES}
+        encodings = encode_named(texts, tokenizer, **how)  # type: ignore[arg-type]
         return [Example((encoding,)) for encoding in encodings]
     return in_windows(texts, tokenizer, names=names, limit=limit, stride=reading.stride)
 
@@ -128,6 +135,7 @@ def joined(
     """What the windows of each text say together: the mean of their rows. Of logits that is the geometric
     mean of the probabilities, scaled to sum to 1."""
     counts = [len(example.windows) for example in examples]
+    assert sum(counts) == len(numbers)
     if len(counts) == len(numbers):
         return numbers
     return torch.stack([part.mean(0) for part in numbers.split(counts)])

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from clearhead.errors import DataError
 from clearhead.settings import Reading
+from clearhead.tasks.examples import refuse_stride
 from clearhead.text.encoding import Encoding
 
 
@@ -24,6 +25,8 @@ def parts_of(whole: Encoding, mask: int, *, name: str, limit: int | None, readin
 
     Raises `DataError`, beginning with `name`.
     """
+    if reading.long != "window":
+        refuse_stride(reading)
     places = [at for at, id in enumerate(whole.ids) if id == mask]
     if limit is None or len(whole.ids) <= limit:
         return [Part(whole, tuple(places))]

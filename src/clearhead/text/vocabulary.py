@@ -71,9 +71,11 @@ def _text(path: Path) -> str:
 def _word_piece(path: Path) -> models.WordPiece:
     """One token a line; the id is the line number from 0.
 
-    As in the published reader a repeated token keeps the id of its last line. An empty line uses up its id.
+    As in the published reader a repeated token keeps the id of its last line, white space behind a token is
+    none of it, and an empty line uses up its id.
     """
-    vocabulary = {line: index for index, line in enumerate(_text(path).split("\n")) if line}
+    lines = [line.rstrip() for line in _text(path).split("\n")]
+    vocabulary = {line: index for index, line in enumerate(lines) if line}
     return models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100)
 
 

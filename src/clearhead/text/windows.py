@@ -19,7 +19,7 @@ def windows(
     """Texts, or pairs of texts, to ids, each in as many windows as it needs (`in_windows`); `names` are those
     of the texts in messages."""
     rows = tokenizer.taken_apart(texts)
-    check_limit(limit, "truncate", needed=1 + max((one.special_count for _, one in rows), default=0))
+    check_limit(limit, "truncate", needed=max((one.special_count for _, one in rows), default=0))
     return [
         in_windows(contents, template, limit=limit, stride=stride, name=name)
         for (contents, template), name in zip(rows, names, strict=True)
@@ -38,11 +38,13 @@ def in_windows(
     *before, last = contents
     length, taken = len(last.ids), sum(len(one.ids) for one in before) + template.special_count
     room = max(1, length) if limit is None else limit - taken
-    if room < 1:
+    if room < 1 and length:
+        what = "the first text and the special tokens are" if before else "the special tokens are"
+        fix = "shorten the first" if before else "a window needs room for one more"
         raise DataError(
-            f"{name}: the first text and the special tokens are {taken} tokens, which leaves no room for the "
-            f"second in a window of {limit}; shorten the first"
+            f"{name}: {what} {taken} tokens, which leaves no room for others in a window of {limit}; {fix}"
         )
+    room = max(1, room)
     step = stride or -(-room // 2)
     if step > room and length > room:
         raise DataError(

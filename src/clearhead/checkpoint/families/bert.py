@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 from clearhead.checkpoint.family import OVER_TOKENS, Family, projections, same
+from clearhead.checkpoint.labels import DROPOUT, own_dropout
 from clearhead.checkpoint.translate import (
     ACTIVATIONS,
     OLD_NORMS,
@@ -71,7 +72,7 @@ def head(fields: Fields, names: set[str]) -> Head | None:
 
 def new_head(fields: Fields) -> Head:
     """The pooler: tanh of a layer on the first token."""
-    return Head(labels=0, dropout=fields("classifier_dropout", None))
+    return Head(labels=0, dropout=fields.fact(DROPOUT, "classifier_dropout", default=None))
 
 
 def fields(config: Config, head: Head | None) -> dict[str, Any]:
@@ -85,7 +86,7 @@ def fields(config: Config, head: Head | None) -> dict[str, Any]:
         "hidden_act": SPELLED[config.activation],
         "max_position_embeddings": positions.count,
         "position_embedding_type": "absolute",
-        "classifier_dropout": head.dropout if head else None,
+        "classifier_dropout": own_dropout(head),
         "pad_token_id": 0,
         **write_fill(config.fill),
     }

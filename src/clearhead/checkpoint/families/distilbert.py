@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 from clearhead.checkpoint.family import OVER_TOKENS, Family, projections, same
+from clearhead.checkpoint.labels import DROPOUT, own_dropout
 from clearhead.checkpoint.translate import (
     ACTIVATIONS,
     OLD_NORMS,
@@ -69,7 +70,9 @@ def head(fields: Fields, names: set[str]) -> Head | None:
 
 def new_head(fields: Fields) -> Head:
     """ReLU of a layer on the first token."""
-    return Head(labels=0, activation=Activation.RELU, dropout=fields("seq_classif_dropout", 0.2))
+    return Head(
+        labels=0, activation=Activation.RELU, dropout=fields.fact(DROPOUT, "seq_classif_dropout", default=0.2)
+    )
 
 
 def fields(config: Config, head: Head | None) -> dict[str, Any]:
@@ -81,7 +84,7 @@ def fields(config: Config, head: Head | None) -> dict[str, Any]:
         **write_plain(config, PLAIN),
         "max_position_embeddings": positions.count,
         "activation": SPELLED[config.activation],
-        "seq_classif_dropout": head.dropout if head else 0.2,
+        "seq_classif_dropout": own_dropout(head, 0.2),
         "pad_token_id": 0,
         **write_fill(config.fill),
     }

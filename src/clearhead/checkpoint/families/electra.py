@@ -5,6 +5,7 @@ from typing import Any
 
 from clearhead.checkpoint.families import bert
 from clearhead.checkpoint.family import OVER_TOKENS, Family, same
+from clearhead.checkpoint.labels import DROPOUT
 from clearhead.checkpoint.translate import (
     OLD_NORMS,
     Fields,
@@ -45,7 +46,7 @@ def head(fields: Fields, names: set[str]) -> Head | None:
 
 def new_head(fields: Fields) -> Head:
     """GELU of a layer on the first token, dropout before it as well."""
-    dropout = fields("classifier_dropout", None)
+    dropout = fields.fact(DROPOUT, "classifier_dropout", default=None)
     return Head(labels=0, activation=Activation.GELU, drop_first=True, dropout=dropout)
 
 

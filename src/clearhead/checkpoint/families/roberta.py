@@ -9,6 +9,7 @@ from typing import Any
 
 from clearhead.checkpoint.families import bert
 from clearhead.checkpoint.family import OVER_TOKENS, Family, same
+from clearhead.checkpoint.labels import DROPOUT
 from clearhead.checkpoint.translate import (
     OLD_NORMS,
     Fields,
@@ -54,7 +55,7 @@ def head(fields: Fields, names: set[str], *, stem: str) -> Head | None:
 
 def new_head(fields: Fields) -> Head:
     """Tanh of a layer on the first token, dropout before it as well."""
-    return Head(labels=0, drop_first=True, dropout=fields("classifier_dropout", None))
+    return Head(labels=0, drop_first=True, dropout=fields.fact(DROPOUT, "classifier_dropout", default=None))
 
 
 def fields(config: Config, head: Head | None, *, model_type: str, stem: str) -> dict[str, Any]:

@@ -1,0 +1,216 @@
+"""What attackers of the encoder have found, as rules that hold now."""
+
+import json
+import os
+
+import pytest
+import torch
+
+import clearhead as ch
+from clearhead.app.cli import main
+from clearhead.checkpoint.folder import read_folder
+from clearhead.errors import ClearheadError, DataError, FolderError, Interrupted, SettingError
+from clearhead.model.config import Over
+from families import NAMES, OVER, over_tokens, write_tokenizer
+from tiny import tiny_bert
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "reviews.csv"
+    rows = [f"good soup {number},good\nbad film {number},bad\n" for number in range(10)]
+    path.write_text("text,label\n" + "".join(rows))
+    return str(path)
+
+
+def said(capsys, *words):
+    with pytest.raises(SystemExit) as left:
+        main([str(word) for word in words])
+    return left.value.code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+@pytest.mark.parametrize("over", OVER)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_head_over_tokens_makes_room_for_one_over_texts(tmp_path, table, name, over, freeze):
+    base = tmp_path / "base"
+    over_tokens(name, over).save_pretrained(base)
+    write_tokenizer(base, name)
+    options = {"base": str(base), "out": str(tmp_path / "run"), "max_steps": 1, "freeze": freeze}
+    list(ch.train("classify", data=table, **options))
+    facts = read_folder(tmp_path / "run").network.head_facts
+    assert facts.over is Over.TEXTS and (name != "bert" or facts.dropout is None)
+    assert ch.load(tmp_path / "run").predict(["good"])[0].label in ("good", "bad")
+
+
+@pytest.mark.parametrize("options", [{"long": "error"}, {"long": "window", "pair_column": "second"}])
+def test_texts_to_choose_by_are_looked_at_before_anything_is_written(tmp_path, options):
+    long = "good " * 60
+    for name, text in (("train", "good"), ("aside", long)):
+        rows = [f"{text},soup,good", "bad,soup,bad"] * 8
+        (tmp_path / f"{name}.csv").write_text("text,second,label\n" + "\n".join(rows) + "\n")
+    base = tiny_bert(tmp_path / "base")
+    files = {"data": str(tmp_path / "train.csv"), "validation": str(tmp_path / "aside.csv")}
+    with pytest.raises(DataError, match=r"aside\.csv, row 1"):
+        ch.train("classify", base=str(base), out=str(tmp_path / "run"), **files, **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_whatever_ends_a_run_before_its_first_model_says_where_the_old_one_is(tmp_path, table):
+    options = {"data": table, "base": str(tiny_bert(tmp_path / "base")), "out": str(tmp_path / "run")}
+    list(ch.train("classify", max_steps=1, **options))
+    run = ch.train("classify", overwrite=True, **options)
+    run.stop()
+    with pytest.raises(Interrupted, match=r"go on with --resume; .*to replace is kept in .*\.run-before"):
+        list(run)
+
+
+def test_options_that_nothing_reads_are_refused_by_name(tmp_path, table, capsys):
+    from decoders import tiny_folder as decoder
+    from families import filler
+
+    speaker = decoder(tmp_path / "speaker", "gpt2")
+    filler("bert").save_pretrained(tmp_path / "filler")
+    write_tokenizer(tmp_path / "filler", "bert")
+    for words, name in (
+        (["evaluate", speaker, "--data", table, "--long", "window"], "--long window"),
+        (["evaluate", speaker, "--data", table, "--label-separator", ";"], "--label-separator"),
+        (["evaluate", tmp_path / "filler", "--data", table, "--long", "error"], "--long error"),
+        (["predict", tmp_path / "filler", "--text", "[MASK] a", "--stride", "3"], "--stride 3"),
+        (["predict", tiny_bert(tmp_path / "c", ("a", "b")), "--text", "a", "--stride", "3"], "--stride 3"),
+    ):
+        status, error = said(capsys, *words)
+        assert status == 2 and name in error, words
+
+
+def test_a_model_over_tokens_is_not_told_to_be_trained_for_what_it_is(tmp_path):
+    folder = tmp_path / "answers"
+    over_tokens("bert", "answer").save_pretrained(folder)
+    write_tokenizer(folder, "bert")
+    with pytest.raises(SettingError, match="finds answers and gives no labels; ask it with Model.answer"):
+        ch.load(folder).predict(["good"])
+
+
+def test_only_what_helps_is_advised(tmp_path):
+    from decoders import tiny_folder as decoder
+
+    model = ch.load(tiny_bert(tmp_path / "c", ("a", "b")))
+    with pytest.raises(SettingError, match=r"see Model\.examples"):
+        model.encode(["a"], long="window")
+    path = tmp_path / "long.txt"
+    path.write_text("good " * 50 + "\n")
+    from clearhead.data.rows import read_rows
+    from clearhead.infer.continued import continued
+    from clearhead.settings import Generating
+
+    speaker = ch.load(decoder(tmp_path / "speaker", "gpt2"))
+    with pytest.raises(DataError, match="shorten it, or cut it with --long truncate$"):
+        continued(
+            speaker, read_rows(path, labelled=False), settings=Generating(max_new_tokens=2), long="error"
+        )
+
+
+@pytest.mark.parametrize("limit", [2, 3])
+def test_a_window_has_room_or_says_for_what_it_lacks_it(tmp_path, limit):
+    folder = tiny_bert(tmp_path, ("a", "b"))
+    config = json.loads((folder / "tokenizer_config.json").read_text()) | {"model_max_length": limit}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    model = ch.load(folder)
+    assert model.predict([""], long="window")[0].windows == 1
+    if limit == 3:
+        assert model.predict(["good soup"], long="window")[0].windows == 2
+        return
+    with pytest.raises(DataError, match="text 0: the special tokens are 2 tokens, which leaves no room"):
+        model.predict(["good soup"], long="window")
+
+
+def test_standard_input_is_read_for_one_of_both(tmp_path):
+    with pytest.raises(SettingError, match="both standard input, read once"):
+        ch.train("classify", data="-", validation="-", out=str(tmp_path / "run"))
+
+
+def test_the_dropout_of_a_head_is_named_as_its_field_is(tmp_path):
+    folder = tiny_bert(tmp_path, ("a", "b"))
+    config = json.loads((folder / "config.json").read_text()) | {"classifier_dropout": 2}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(FolderError, match="classifier_dropout=2"):
+        read_folder(folder)
+
+
+def test_a_link_to_nothing_is_called_so(tmp_path, table):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(SettingError, match="is a link to nothing; give a folder"):
+        ch.train("classify", data=table, out=str(tmp_path / "link"), base="new")
+
+
+@pytest.mark.parametrize("behind", [" ", "\t", "\u00a0", "\r"])
+def test_white_space_behind_a_token_of_a_vocabulary_is_none_of_it(tmp_path, behind):
+    from transformers import AutoTokenizer
+
+    folder = tiny_bert(tmp_path, ("a", "b"))
+    lines = (folder / "vocab.txt").read_text().split("\n")
+    lines[lines.index("good")] += behind
+    (folder / "vocab.txt").write_text("\n".join(lines), newline="\n")
+    ours = ch.load(folder, fingerprint=False).tokenizer.encode(["the good soup"])[0].ids
+    assert list(ours) == AutoTokenizer.from_pretrained(folder)("the good soup")["input_ids"]
+
+
+def test_an_index_of_safetensors_reads_no_pickle(tmp_path):
+    folder = tiny_bert(tmp_path, ("a", "b"))
+    from safetensors.torch import load_file
+
+    tensors = load_file(folder / "model.safetensors")
+    torch.save(tensors, folder / "a.bin")
+    (folder / "model.safetensors").unlink()
+    index = {"weight_map": dict.fromkeys(tensors, "a.bin")}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(FolderError, match="names 'a.bin', which is no file of its kind"):
+        read_folder(folder)
+
+
+def test_commands_that_are_shown_ask_as_the_model_has_learned(tmp_path):
+    path = tmp_path / "pairs.csv"
+    rows = [f"good {number},soup,good\nbad {number},film,bad\n" for number in range(10)]
+    path.write_text("text,second,label\n" + "".join(rows))
+    options = {"data": str(path), "pair_column": "second", "long": "window", "stride": 9}
+    run = ch.train(
+        "classify", base=str(tiny_bert(tmp_path / "b")), out=str(tmp_path / "run"), max_steps=1, **options
+    )
+    list(run)
+    assert run.ask == 'predict {} --text "…" --pair "…" --long window --stride 9'
+    card = (tmp_path / "run" / "README.md").read_text()
+    assert '--pair "…" --long window --stride 9' in card and "long='window', stride=9" in card
+
+
+def test_the_same_text_in_another_case_is_the_same_text(tmp_path, table):
+    other = tmp_path / "other.csv"
+    other.write_text("text,label\nGOOD soup 1 ,good\nbad film 2,bad\n")
+    options = {"base": str(tiny_bert(tmp_path / "b")), "out": str(tmp_path / "run")}
+    run = ch.train("classify", data=table, validation=str(other), **options)
+    assert any("2 of 2 validation texts stand among the training texts too" in note for note in run.notes)
+
+
+def test_half_a_character_in_a_label_is_refused(tmp_path):
+    folder = tiny_bert(tmp_path, ("a", "b"))
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"]["1"] = "\ud800"
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(FolderError, match="id2label holds half a character"):
+        read_folder(folder)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_cannot_be_read_is_said_so(tmp_path):
+    folder = tiny_bert(tmp_path, ("a", "b"))
+    (folder / "config.json").chmod(0)
+    with pytest.raises((ClearheadError, OSError)):
+        read_folder(folder)
+
+
+def test_a_table_of_many_columns_is_read_at_once(tmp_path):
+    path = tmp_path / "wide.csv"
+    names = ",".join(f"c{number}" for number in range(20_000))
+    path.write_text(f"text,label,{names}\n" + "a,b" + ",1" * 20_000 + "\n")
+    from clearhead.data.rows import read_rows
+
+    assert len(read_rows(path)[0].extra) == 20_000
