@@ -23,7 +23,16 @@ Job = dict[str, Any]
 Result = dict[str, Any]
 Side = Callable[[Job], Result]
 
-PACKAGES = ("torch", "numpy", "transformers", "ctranslate2", "onnxruntime", "onnx", "scikit-learn")
+PACKAGES = (
+    "torch",
+    "numpy",
+    "transformers",
+    "sentence-transformers",
+    "ctranslate2",
+    "onnxruntime",
+    "onnx",
+    "scikit-learn",
+)
 # What may be set on a machine for other programs' sake, or by importing clearhead: nobody inherits it.
 UNSET = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_CBWR", "MKL_DYNAMIC", "KMP_AFFINITY")
 

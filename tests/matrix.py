@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 COLUMNS = ("load", "save", "gradients", "train", "verify", "record")
+# Names of parameters, and the tasks they stand for.
+TASKS = {"fills": "fill", "translates": "translate", "embeds": "embed"}
 HEAD = """# What works for which family
 
 Made by `scripts/matrix` from the tests of this repository: a mark stands where every test of that cell
@@ -45,8 +47,8 @@ class Matrix:
             task = "generate" if params["speaks"] else "vectors"
         elif "over" in params:
             task = params["over"]
-        elif "fills" in params or "translates" in params:
-            task = "fill" if "fills" in params else "translate"
+        elif named := [name for name in TASKS if name in params]:
+            task = TASKS[named[0]]
         else:
             task = "classify" if params.get("labels", True) else "vectors"
         self.cells[params["name"], task, mark.args[0]].append(report.passed)

@@ -63,7 +63,7 @@ def test_the_pages_own_commands_run(page, tmp_path, monkeypatch):
     monkeypatch.setenv("CLEARHEAD_CACHE", str(tmp_path / "cache"))
     shutil.copy(SOURCE / "app" / "reviews.csv", "reviews.csv")
     for block in blocks(page, "jsonl"):
-        Path("dishes.jsonl").write_text(block)
+        Path(f"{page.stem}.jsonl").write_text(block)
     for line in offline(page):
         words = shlex.split(line)
         assert words[1] == "clearhead", line

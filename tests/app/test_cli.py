@@ -128,7 +128,6 @@ def test_a_broken_promise_is_exit_status_one(run, bert_folder, monkeypatch):
         (["predict", "{model}", "nowhere.txt"], "nowhere.txt"),
         (["predict", "{model}", "{data}", "--text", "x"], "give one of them"),
         (["predict", "{model}", "--text", "  "], "--text number 1 is empty"),
-        (["predict", "{body}", "--text", "x"], "has no labels yet; train it"),
         (["evaluate", "{model}", "--data", "{data}"], "is not one the model was trained on"),
         (["evaluate", "{data}", "--data", "{data}"], "is not a folder"),
         (["predict", "{model}", "my house is red"], "to ask about a text, write --text"),

@@ -102,8 +102,8 @@ def test_evaluate_scores_entities_and_info_says_what_the_model_is(folder, lines,
     found = json.loads(out)
     assert found["f1"] == 1.0 and found["entities"] == 20 and found["classes"][0]["label"] == "DISH"
     assert "note: " in err and "20 sentences, tags in BIO" in err.replace("\n", " ")
-    for part in (show, facts):
-        monkeypatch.setattr(part, "plain", lambda as_json: False)
+    for page in (show, facts):
+        monkeypatch.setattr(page, "plain", lambda as_json: False)
     assert "F1 1.000" in ran("evaluate", folder / "run", "--data", folder / "dishes.conll")[0]
     assert "soup: DISH" in ran("predict", folder / "run", "--text", "the soup was warm")[0]
     assert "tags each word by its first piece, 3 labels" in ran("info", folder / "run")[0]

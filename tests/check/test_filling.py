@@ -7,7 +7,7 @@ import torch
 
 import clearhead as ch
 from clearhead.check.finding import Verdict
-from clearhead.infer import model as asking
+from clearhead.infer import masked as asking
 from families import NAMES, filler, write_tokenizer
 
 EQUATIONS = "the model equals the equations in NumPy, read from the folder on their own (float64)"

@@ -10,7 +10,18 @@ from typing import Any, get_args
 from cyclopts import App, CycloptsError, Parameter, convert
 
 from clearhead import __version__
-from clearhead.app import around, filling, merging, speaking, tagging, tokenizing, translating, verbs
+from clearhead.app import (
+    answering,
+    around,
+    embedding,
+    filling,
+    merging,
+    speaking,
+    tagging,
+    tokenizing,
+    translating,
+    verbs,
+)
 from clearhead.data.wording import visible
 from clearhead.errors import ClearheadError, Interrupted, SettingError, refused_by_system
 
@@ -55,7 +66,9 @@ train = App(name="train", help="Train a model from a file of texts.")
 train.command(verbs.train_classify, name=["classify", "text-classification"])
 train.command(verbs.train_language, name=["language", "text-generation"])
 train.command(filling.train_fill, name=["fill", "fill-mask"])
+train.command(answering.train_answer, name=["answer", "question-answering"])
 train.command(tagging.train_tag, name=["tag", "token-classification"])
+train.command(embedding.train_embed, name=["embed", "sentence-similarity", "feature-extraction"])
 NAMES = ["translate", "translation", "summarization", "text2text-generation"]
 train.command(translating.train_translate, name=NAMES)
 app.command(train)

@@ -2,12 +2,15 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clearhead.app.show import emit, pairs, plain
 from clearhead.errors import FolderError
 from clearhead.model.config import Head, Learned, Over, Positions, Relative, Rotary, Sinusoidal
 from clearhead.settings import Opening
+
+if TYPE_CHECKING:
+    from clearhead.infer.model import Model
 
 
 def info(model: str, opening: Opening, *, as_json: bool) -> None:
@@ -32,6 +35,8 @@ def info(model: str, opening: Opening, *, as_json: bool) -> None:
         context = min(loaded.limit or 512, 512)
         facts = {"folder": str(loaded.loaded.folder), "family": loaded.loaded.family.model_type}
         facts["labels"] = list(loaded.loaded.labels)
+        if loaded.embeds:
+            facts["vectors"] = said_vectors(loaded)
     size = sizes(config, head, context=context)
     costs = asdict(size) | {"weight_bytes": size.weight_bytes, "training_bytes": size.training_bytes}
     if plain(as_json):
@@ -39,6 +44,8 @@ def info(model: str, opening: Opening, *, as_json: bool) -> None:
         emit(facts | {"facts": said["facts"], "head": said["head"], "sizes": costs})
         return
     lines = {name: value for name, value in facts.items() if value}
+    if "vectors" in lines:
+        lines["vectors"] = ", ".join(f"{name} {value}" for name, value in lines["vectors"].items() if value)
     stack = (
         f"{config.layers} blocks"
         if not config.decoder_layers
@@ -68,6 +75,23 @@ def said_head(head: Head) -> str:
             return "where an answer begins and ends"
         case Over.TEXTS:
             return f"{head.pooling} pooling, {head.labels} labels"
+
+
+def said_vectors(model: "Model") -> dict[str, Any]:
+    """How a model makes vectors."""
+    from clearhead.infer.embed import facts_of, limit_of
+    from clearhead.settings import Embedded
+
+    how = facts_of(model, Embedded())
+    return {
+        "dimensions": model.config.width,
+        "pooling": str(how.pooling),
+        "normalised": how.normalise,
+        "similarity": how.similarity,
+        "most_tokens": limit_of(model),
+        "prompts": dict(how.prompts),
+        "default_prompt": how.default,
+    }
 
 
 def said_positions(positions: Positions) -> str:

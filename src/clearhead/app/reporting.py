@@ -1,5 +1,6 @@
 """A run's report, from what the run, its log and its evaluation hold."""
 
+from collections.abc import Sized
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,8 +15,10 @@ from clearhead.explain.report import Answer, Report, Sample, write_report
 from clearhead.infer.evaluate import Evaluation
 from clearhead.infer.generate import tokens
 from clearhead.infer.model import Model
+from clearhead.learn.answer import AnswerRun
 from clearhead.learn.corpus import Chats, Texts
 from clearhead.learn.course import Course
+from clearhead.learn.embed import EmbedRun
 from clearhead.learn.encoded import Encoded
 from clearhead.learn.fill import FillRun
 from clearhead.learn.language import LanguageRun
@@ -24,8 +27,10 @@ from clearhead.learn.run import Run
 from clearhead.learn.translate import TranslateRun
 from clearhead.settings import Generating
 from clearhead.tasks.baseline import baseline, baseline_name
+from clearhead.tasks.embed import PairScores
 from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
+from clearhead.tasks.scores_answers import AnswerMetrics
 from clearhead.tasks.task import Scores
 from clearhead.tasks.translate import TranslationLoss
 from clearhead.text.masks import MASK
@@ -198,17 +203,17 @@ def best_of(run: Course, *names: str) -> dict[str, float]:
 
 
 def report_of_texts(
-    run: LanguageRun | FillRun | TranslateRun,
+    run: LanguageRun | FillRun | TranslateRun | AnswerRun | EmbedRun,
     model: Model,
     *,
-    scores: LanguageScores | FillScores | TranslationLoss,
+    scores: LanguageScores | FillScores | TranslationLoss | AnswerMetrics | PairScores,
     told: Told,
 ) -> Path:
     """The report of a model that learned from texts alone."""
     log = read_log(run.out)
     trained = sum(line["tokens"] for line in log)
     config, noun = model.config, run.noun
-    learned = run.pairs if isinstance(run, TranslateRun) else run.texts
+    learned: Sized = run.learned
     blocks = f"{config.layers} + {config.decoder_layers}" if config.translates else f"{config.layers}"
     facts = {
         "Started from": run.settings.base,
@@ -228,7 +233,7 @@ def report_of_texts(
         path,
         Report(
             title=f"{run.out.name}: {told.kind}",
-            subtitle=", ".join(run.settings.data),
+            subtitle=files_of(run.settings.data),
             metrics=scores,
             metrics_of=f"{told.scored} of {noun}s kept aside (the best model was chosen by them)",
             log=log,
@@ -243,6 +248,11 @@ def report_of_texts(
         ),
     )
     return path
+
+
+def files_of(data: str | list[str]) -> str:
+    """The files of a run."""
+    return data if isinstance(data, str) else ", ".join(data)
 
 
 def samples(model: Model, aside: Texts | Chats | Encoded) -> list[Sample]:

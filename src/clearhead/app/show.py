@@ -13,10 +13,13 @@ from rich.text import Text
 from clearhead.app.writing import written
 from clearhead.check.finding import Finding, Verdict
 from clearhead.checkpoint import catalog as names
+from clearhead.data.questions import Question
 from clearhead.data.rows import Row
 from clearhead.data.wording import visible
+from clearhead.infer.answer import AnswerEvaluation
 from clearhead.infer.continued import Continued
 from clearhead.infer.evaluate import Evaluation
+from clearhead.tasks.answer import AnswerResult
 from clearhead.tasks.classify import Result
 from clearhead.tasks.fill import Filled
 from clearhead.tasks.regress import NumberResult
@@ -27,7 +30,8 @@ from clearhead.tasks.several import SeveralResult
 from clearhead.tasks.tag import TagResult
 from clearhead.tasks.task import Answer, Scores
 
-Said = Answer | Continued | Filled
+Said = Answer | Continued | Filled | AnswerResult
+Asked = Row | Question
 
 
 class Pipe(Console):
@@ -135,7 +139,7 @@ def score_tables(metrics: Scores) -> None:
         out.print(matrix)
 
 
-def results(found: Sequence[tuple[Row, Said]], *, as_json: bool, out: str | None = None) -> None:
+def results(found: Sequence[tuple[Asked, Said]], *, as_json: bool, out: str | None = None) -> None:
     """One result a text: a JSON line, also into a file, or a row of a table."""
     if out is not None:
         with written(out) as file:
@@ -149,14 +153,26 @@ def results(found: Sequence[tuple[Row, Said]], *, as_json: bool, out: str | None
         say(f"note: longer than the model takes, and cut (see dropped): {cut} of {len(found)} texts")
 
 
-def line_of(row: Row, result: Said) -> dict[str, Any]:
+def answers(found: AnswerEvaluation, *, as_json: bool) -> None:
+    """Scores of answers to questions."""
+    if found.truncated:
+        say(f"note: contexts longer than the model takes, and cut: {found.truncated} of {len(found.results)}")
+    read = {"truncated": found.truncated, "windowed": found.windowed, "bad_rows": found.bad}
+    pairs(asdict(found.metrics) | read | {"seconds": found.seconds}, as_json=as_json)
+
+
+def line_of(row: Asked, result: Said) -> dict[str, Any]:
     """An answer, then the other columns of its row; one named like ours, also like one that this line does
     not have, gets `input_` before it, so that a column has one name on every line."""
-    pair = {} if row.pair is None else {"pair": row.pair}
-    line: dict[str, Any] = {"text": row.text, **pair, **asdict(result)}
+    if isinstance(row, Question):
+        asked = {"question": row.text, "context": row.context}
+    else:
+        asked = {"text": row.text} | ({} if row.pair is None else {"pair": row.pair})
+    line: dict[str, Any] = {**asked, **asdict(result)}
     ours = {*line, "pair"}
-    if line.get("reason", "") is None:
-        del line["reason"]  # it stands where an answer was held back
+    for name in ("reason", "evidence"):  # which stand where they were asked for
+        if line.get(name, "") is None:
+            del line[name]
     for name, value in row.extra.items():
         bare = name
         while bare.startswith(INPUT):
@@ -165,13 +181,14 @@ def line_of(row: Row, result: Said) -> dict[str, Any]:
     return line
 
 
-def result_table(found: Sequence[tuple[Row, Said]]) -> None:
+def result_table(found: Sequence[tuple[Asked, Said]]) -> None:
     """Results for a terminal."""
-    speaks = any(isinstance(result, Continued | Filled) for _, result in found)
+    speaks = any(isinstance(result, Continued | Filled | AnswerResult) for _, result in found)
     columns = ("text", "answer") if speaks else ("answer", Column("score", justify="right"), "text")
     table = Table(*columns)
     for row, result in found:
-        text = row.text if row.pair is None else f"{row.text} | {row.pair}"
+        pair = row.pair if isinstance(row, Row) else None
+        text = row.text if pair is None else f"{row.text} | {pair}"
         said, asked = worded(result), " ".join(text.split())[:300]
         table.add_row(*map(shown, (asked, said[0]) if speaks else (*said, asked)))
     out.print(table)
@@ -182,8 +199,11 @@ def worded(result: Said) -> tuple[str, str]:
     match result:
         case Continued(answer=str(answer)):
             return " ".join(answer.split())[:300], ""
-        case Result(label=str(label), score=score):
-            return label, percent(score or 0.0)
+        case Result(label=str(label), score=score, evidence=evidence):
+            why = "" if evidence is None else f" – {evidence.text}"
+            return label + why, percent(score or 0.0)
+        case AnswerResult(answer=answer, score=float(score)):
+            return "(no answer)" if answer is None else " ".join(answer.split())[:300], percent(score)
         case Filled(masks=masks) if masks:
             lines = (
                 ", ".join(f"{one.token_str.strip()} {percent(one.score)}" for one in mask) for mask in masks

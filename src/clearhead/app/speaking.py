@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from clearhead.app.verbs import LOAD, Json, Load, refuse_bytes
+from clearhead.app.asking import refuse_bytes
+from clearhead.app.verbs import LOAD, Json, Load
 from clearhead.data.wording import spoken
 from clearhead.errors import ClearheadError, SettingError
 from clearhead.settings import Generating

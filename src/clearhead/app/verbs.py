@@ -11,18 +11,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from clearhead.app import tagging
-from clearhead.errors import DataError, SettingError
+from clearhead.app.asking import (
+    check_pairs,
+    pair_column_of,
+    questions_as_rows,
+    questions_in,
+    rows_of,
+    texts_as_rows,
+)
+from clearhead.errors import SettingError
 from clearhead.settings import (
     PAIRS,
     Answering,
     Asking,
     Comparing,
     Filling,
+    Finding,
     Generating,
     Language,
     Loading,
     Opening,
+    Pairing,
     Scored,
+    Searching,
     Training,
     Writing,
     at_home,
@@ -55,8 +66,10 @@ Ways = Annotated[Answering, Parameter(name="*", group="Language models")]
 ASK, OPEN, LOAD, WRITE, WAYS = Asking(), Opening(), Loading(), Writing(), Answering()
 SCORE, COMPARE = Scored(), Comparing()
 LABELLED = ("abstain_below", "pair_column", "label_column")
-TAGGING = ("tokens_column", "tags_column", "skip_bad_rows")
+FINDING = [item.name for item in fields(Finding)]
+TAGGING = ("tokens_column", "tags_column")
 MASKING = ("candidates", *(item.name for item in fields(Filling)))
+VECTORING = [item.name for kind in (Searching, Pairing) for item in fields(kind)]
 SHARED = ("documents", "context", "errors")  # of all models that learn from texts alone
 
 
@@ -95,8 +108,11 @@ def evaluate(
     json: Json = False,
 ) -> int:
     """Evaluate a model on a file of labelled texts; a language model, or one that fills masks, on texts; one
-    that turns texts into others on pairs of them; one that tags words on tagged sentences."""
+    that turns texts into others, or gives vectors, on pairs of them; one that finds answers on questions; one
+    that tags words on tagged sentences."""
     from clearhead.app import show
+    from clearhead.app.embedding import evaluated
+    from clearhead.infer.answer import evaluate_answers
     from clearhead.infer.evaluate import evaluate_file
     from clearhead.infer.fill import evaluate_fill
     from clearhead.infer.model import load
@@ -105,8 +121,14 @@ def evaluate(
 
     loaded = load(model, **asdict(opening))
     refuse_other(loaded, settings, scoring, comparing)
+    if loaded.answers:
+        show.answers(evaluate_answers(loaded, data, asking=settings, finding=scoring), as_json=json)
+        return 0
     if loaded.tags:
         tagging.evaluate(loaded, data, settings=settings, as_json=json)
+        return 0
+    if loaded.embeds:
+        evaluated(loaded, data, settings=settings, scoring=scoring, as_json=json)
         return 0
     if loaded.translates:
         compared = evaluate_translations(
@@ -140,12 +162,15 @@ def predict(
     writing: Write = WRITE,
 ) -> int:
     """Predict the label of each text of a file, of --text, or of standard input or, with a language model,
-    how it goes on or, with one that fills masks, what stands at each [MASK] or, with one that tags words, the
-    entities of each; one JSON object a line."""
+    how it goes on; one that fills masks: what stands at each [MASK]; one that finds answers: where in its
+    text the answer to each question stands; one that tags words: the entities; one without labels: its
+    vector, or the texts that are nearest to --query. One JSON object a line."""
     from clearhead.app import show
     from clearhead.app.writing import check_out
+    from clearhead.infer.answer import find
     from clearhead.infer.continued import continued
     from clearhead.infer.evaluate import predict_rows
+    from clearhead.infer.evidence import with_evidence
     from clearhead.infer.fill import fill_rows
     from clearhead.infer.model import load
     from clearhead.infer.tag import rows_to_tag, tag_rows
@@ -160,9 +185,23 @@ def predict(
     refuse_other(loaded, settings, ways)
     if writing.out is not None:
         check_out(writing.out, model=loaded.loaded.folder)
+    if ways.pair is not None and not text:
+        raise SettingError("--pair is the second text beside each --text; give that, or name --pair-column")
+    if loaded.embeds:
+        from clearhead.app.embedding import answered
+
+        answered(loaded, file, texts=text, settings=settings, ways=ways, writing=writing)
+        return 0
+    if loaded.answers:
+        questions = (
+            questions_as_rows(text, settings, pair=ways.pair) if text else questions_in(file, settings)
+        )
+        answers = find(loaded, questions, asking=settings, finding=ways)
+        show.results(list(zip(questions, answers, strict=True)), as_json=writing.json, out=writing.out)
+        return 0
     if text:
-        rows = texts_as_rows(text, settings)
-        if column := pair_column_of(loaded):
+        rows = texts_as_rows(text, settings, pair=ways.pair)
+        if ways.pair is None and (column := pair_column_of(loaded)):
             show.say(f"note: {model} was trained on pairs of texts ({column}); each --text is asked alone")
     elif loaded.tags:
         rows = rows_to_tag("-" if file is None else file, settings=settings)
@@ -177,6 +216,7 @@ def predict(
         found = list(zip(rows, tag_rows(loaded, rows, settings=settings), strict=True))
     else:
         found = predict_rows(loaded, rows, settings=settings)
+        found = with_evidence(loaded, found, settings=settings) if ways.evidence else found
     show.results(found, as_json=writing.json, out=writing.out)
     return 0
 
@@ -185,11 +225,22 @@ def refuse_other(model: "Model", *given: Any) -> None:
     """Refuse, by name, options of these settings that are for another kind of model."""
     for settings in given:
         for name in (item.name for item in fields(settings)):
-            if name in TAGGING:
+            if name == "skip_bad_rows":
+                what, right = "models that find answers or tag words", model.answers or model.tags
+            elif name in TAGGING:
                 what, right = "models that tag words", model.tags
             elif isinstance(settings, Asking):
-                texts = model.speaks or model.fills or model.translates
-                what, right = "labels", name not in LABELLED or not (texts or model.tags)
+                other = model.embeds or model.speaks or model.fills or model.translates or model.tags
+                foreign = LABELLED if other else LABELLED[:1] if model.answers else ()
+                what, right = "labels", name not in foreign
+            elif name in VECTORING:
+                what, right = "models that give vectors", model.embeds
+            elif name in FINDING:
+                what, right = "models that find answers in texts", model.answers
+            elif name == "evidence":
+                what, right = "labels", model.task is not None
+            elif name == "pair":
+                what, right = "labels and answers", model.task is not None or model.answers
             elif name in MASKING:
                 what, right = "models that fill masks", model.fills
             elif isinstance(settings, Comparing):
@@ -198,65 +249,12 @@ def refuse_other(model: "Model", *given: Any) -> None:
                 what, right = "language models", model.speaks or model.translates
             else:
                 what, right = "language models", model.speaks or (model.fills and name in SHARED)
+            if model.embeds and not isinstance(settings, Asking):
+                right = name in VECTORING or name == "prefix"
             if not right and getattr(settings, name) != getattr(type(settings)(), name):
                 raise SettingError(
                     f"{flag(name)} is for {what}, and {model.name} is of another kind; leave it out"
                 )
-
-
-def rows_of(path: str, model: "Model", *, settings: Asking) -> list[Any]:
-    """The rows of a file to predict; labels are kept where there are some."""
-    from clearhead.checkpoint.labels import Problem
-    from clearhead.data.rows import read_rows
-
-    check_pairs(model, settings)
-    several = model.loaded.problem is Problem.MULTI
-    return read_rows(path, labelled=False, several=several, **settings.reading())
-
-
-def check_pairs(model: "Model", settings: Asking) -> None:
-    """Refuse to ask about single texts of a file where the model was trained on pairs."""
-    if settings.pair_column is None and (column := pair_column_of(model)):
-        raise SettingError(
-            f"{model.loaded.folder} was trained on pairs of texts; name the column of the second one with "
-            f"--pair-column (in training: {column})"
-        )
-
-
-def pair_column_of(model: "Model") -> str | None:
-    """The column of the second texts a model was trained on; None where its folder tells of none."""
-    from clearhead.checkpoint.files import read_json
-    from clearhead.learn.place import SETTINGS, is_run
-
-    folder = model.loaded.folder
-    if folder is None or not is_run(Path(folder)):
-        return None
-    column = read_json(Path(folder) / SETTINGS)["settings"].get("pair_column")
-    return column if isinstance(column, str) else None
-
-
-def texts_as_rows(texts: list[str], settings: Asking) -> list[Any]:
-    """Texts of the command line as rows."""
-    from clearhead.data.rows import Row
-
-    for name in ("text_column", "pair_column", "label_column", "format"):
-        if getattr(settings, name) is not None:
-            raise SettingError(f"{flag(name)} is for a file, and --text is given; leave one of them out")
-    for number, text in enumerate(texts, 1):
-        refuse_bytes(text, f"--text number {number}")
-        if settings.empty == "error" and not text.strip():
-            raise DataError(
-                f"--text number {number} is empty; leave it out, or get an empty answer: --empty skip"
-            )
-    return [Row(text, None, "--text", number, {}) for number, text in enumerate(texts, 1)]
-
-
-def refuse_bytes(text: str, what: str) -> None:
-    """Refuse what was typed or piped in and is not UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"{what} is not UTF-8 from character {error.start + 1} on; use UTF-8") from error
 
 
 def verify(model: str, *, opening: Open = OPEN, json: Json = False) -> int:

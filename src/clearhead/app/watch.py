@@ -11,16 +11,18 @@ from rich.text import Text
 
 from clearhead.app.show import decimal, emit, err, percent, plain, say, span
 from clearhead.data.wording import argument, counted
+from clearhead.explain.summary import Told
 from clearhead.learn.course import Course
 from clearhead.learn.run import Run
 from clearhead.learn.tag import TagRun
+from clearhead.tasks.embed import RetrievalScores, SimilarityScores
 from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
+from clearhead.tasks.scores_answers import AnswerMetrics
 from clearhead.tasks.scores_numbers import NumberMetrics
 from clearhead.tasks.scores_several import SeveralMetrics
 from clearhead.tasks.scores_tags import TagMetrics
-from clearhead.tasks.task import Scores
 from clearhead.tasks.translate import TranslationLoss
 
 
@@ -79,15 +81,22 @@ def stopping(run: Course) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def brief(metrics: Scores | LanguageScores | FillScores | TranslationLoss | TagMetrics) -> str:
+def brief(metrics: Told) -> str:
     """The scores on one line."""
     match metrics:
         case LanguageScores():
             scores = f"perplexity {metrics.perplexity:,.2f}, {metrics.bits_per_byte:.3f} bits a byte"
         case TranslationLoss():
             scores = f"perplexity {metrics.perplexity:,.2f} of the answers' tokens"
+        case AnswerMetrics():
+            scores = f"exact match {metrics.exact_match:.1f}, F1 {metrics.f1:.1f}"
         case TagMetrics():
             scores = f"entity F1 {metrics.f1:.3f}, {percent(metrics.accuracy)} of words right"
+        case RetrievalScores():
+            first = percent(metrics.recall_at_1)
+            scores = f"MRR@10 {metrics.mrr_at_10:.3f}, {first} found first of {metrics.candidates:,}"
+        case SimilarityScores():
+            scores = f"Pearson {decimal(metrics.pearson)}, Spearman {decimal(metrics.spearman)}"
         case FillScores():
             right = percent(metrics.accuracy)
             scores = f"perplexity {metrics.perplexity:,.2f}, {right} of hidden tokens right"
@@ -97,7 +106,7 @@ def brief(metrics: Scores | LanguageScores | FillScores | TranslationLoss | TagM
             scores = f"micro F1 {metrics.micro_f1:.3f}, macro F1 {metrics.macro_f1:.3f}"
         case NumberMetrics():
             scores = f"mean absolute error {metrics.mae:.3f}, Pearson {decimal(metrics.pearson)}"
-    return f"validation loss {metrics.loss:.3f}, {scores}"
+    return f"validation loss {decimal(metrics.loss)}, {scores}"
 
 
 def trained(run: Course, report: Path) -> None:

@@ -24,7 +24,7 @@ NEAR = 2e-5  # float32, of a probability
 def filling(model: Model, folder: Path) -> Iterator[Finding]:
     """Both laws; `folder` holds the model. Texts that are too long for it are left out."""
     tokenizer, longest = model.tokenizer, model.limit or 10**9
-    fits = [text for text in TEXTS if len(with_masks(tokenizer, text, name="", limit=None).ids) <= longest]
+    fits = [text for text in TEXTS if len(with_masks(tokenizer, text, name="").ids) <= longest]
     together = model.fill(fits[::-1])[::-1]
     alone = [model.fill([text])[0] for text in fits]
     same = sum(one == two for one, two in zip(together, alone, strict=True))
@@ -39,7 +39,7 @@ def filling(model: Model, folder: Path) -> Iterator[Finding]:
     assert isinstance(whole, WholeModel)
     mask = tokenizer.roles["mask_token"]
     for text, filled in zip(fits, alone, strict=True):
-        encoding = with_masks(tokenizer, text, name="", limit=None)
+        encoding = with_masks(tokenizer, text, name="")
         places = [place for place, id in enumerate(encoding.ids) if id == mask]
         logits = whole.fill_logits(encoding.ids, encoding.segments)[places]
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))

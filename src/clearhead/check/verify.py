@@ -8,11 +8,13 @@ from dataclasses import replace
 from torch import Tensor
 
 from clearhead.check.answering import answering
+from clearhead.check.embedding import embedding
 from clearhead.check.filling import filling
 from clearhead.check.finding import KEPT, RIGHT, SAME, TEXT, Finding, Verdict, judged
 from clearhead.check.outputs import answers, stated
 from clearhead.check.places import folder_of, same_bits
 from clearhead.check.samples import TEXTS, companies, random_samples
+from clearhead.check.spans import spans
 from clearhead.check.speaking import speaking
 from clearhead.check.tagging import tagging
 from clearhead.check.words import answered, cut, follows, said, stated_labels
@@ -159,7 +161,7 @@ def keeping(model: Model) -> Iterator[Finding]:
     moved = sum(not same_bits(first, second) for first, second in pairs)
     labels, ends = (
         all(getattr(model.loaded, name) == getattr(again.loaded, name) for name in names)
-        for names in (("labels", "problem"), ("begin", "ends"))
+        for names in (("labels", "problem", "no_answer_above", "embedding"), ("begin", "ends"))
     )
     yield judged(
         KEPT,
@@ -246,10 +248,12 @@ LAWS: tuple[Callable[[Model], Iterator[Finding]], ...] = (
     company,
     equations,
     served,
+    spans,
     speaking,
     answering,
     filled,
     tagged,
+    embedding,
     keeping,
     texts,
 )

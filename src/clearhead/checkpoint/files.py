@@ -33,13 +33,31 @@ def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file."""
     if not path.is_file():
         raise FolderError(f"{path.parent} has no {path.name}; is it a model folder?")
-    try:
-        values = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise FolderError(f"{path} is not valid JSON ({error}); fetch or save the folder again") from error
+    values = _json(path)
     if not isinstance(values, dict):
         raise FolderError(f"{path} holds no JSON object; fetch or save the folder again")
     return values
+
+
+def read_list(path: Path) -> list[dict[str, Any]]:
+    """A JSON list of objects from a file that is there."""
+    values = _json(path)
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        raise FolderError(f"{path} holds no list of JSON objects; fetch or save the folder again")
+    return values
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise FolderError(f"{path} is not valid JSON ({error}); fetch or save the folder again") from error
+
+
+def files_in(folder: Path) -> dict[str, Path]:
+    """The files of a folder and of the folders in it, by their paths from there."""
+    found = [*folder.iterdir(), *folder.glob("*/*")]
+    return {path.relative_to(folder).as_posix(): path for path in sorted(found) if path.is_file()}
 
 
 def write_json(path: Path, values: Any) -> None:
@@ -85,13 +103,12 @@ def moved_together(folder: Path, *, instead: Iterable[str] = ()) -> Iterator[Pat
         whole = Path(part) / "whole"
         whole.mkdir()
         yield whole
-        names = sorted(file.name for file in whole.iterdir())
-        old = [folder / name for name in instead if name not in names]
-        gone = {file.name: identity(file) for file in old if file.is_file()}
+        names = list(files_in(whole))
+        old = {name: folder / name for name in instead if name not in names}
+        gone = {name: identity(file) for name, file in old.items() if file.is_file()}
         write_json(whole / MANIFEST, {"files": names, "gone": gone})
-        for file in whole.iterdir():
-            settle(file)
-        settle(whole)
+        for place in (*whole.iterdir(), *whole.glob("*/*"), whole):
+            settle(place)
         with held(folder):
             _finish(folder)
             whole.rename(folder / NEXT)
@@ -113,7 +130,7 @@ def _finish(folder: Path) -> None:
         names, gone = list(said["files"]), dict(said["gone"])
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return
-    if any(not isinstance(name, str) or name != Path(name).name for name in [*names, *gone]):
+    if not all(isinstance(name, str) and _inside(name) for name in [*names, *gone]):
         return
     for name, which in gone.items():
         with suppress(FileNotFoundError):
@@ -121,12 +138,29 @@ def _finish(folder: Path) -> None:
                 (folder / name).unlink()
     for file in (waiting / name for name in names):
         with suppress(FileNotFoundError):  # it has been moved before a kill
-            file.replace(folder / file.name)
+            inner = file.relative_to(waiting)
+            (folder / inner).parent.mkdir(exist_ok=True)
+            file.replace(folder / inner)
             file.unlink(missing_ok=True)  # replacing does nothing where both names are of one file
     (waiting / MANIFEST).unlink(missing_ok=True)
+    inner_folders = {Path(name).parent for name in [*names, *gone]} - {Path()}
+    for inner in inner_folders:
+        if (folder / inner).is_dir():
+            settle(folder / inner)
+        for place in (waiting / inner, folder / inner):
+            with suppress(OSError):  # not empty
+                place.rmdir()
     with suppress(OSError):
         waiting.rmdir()
     settle(folder)
+
+
+def _inside(name: str) -> bool:
+    """Whether a name is that of a file in a folder, or in one of its folders, and leads nowhere else."""
+    parts = Path(name).parts
+    return (
+        1 <= len(parts) <= 2 and Path(*parts).as_posix() == name and parts[0] not in ("/", "..") != parts[-1]
+    )
 
 
 def identity(file: Path) -> list[int]:

@@ -16,7 +16,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
-from clearhead.checkpoint.files import read_json
+from clearhead.checkpoint.embedding import FILES as SENTENCE_FILES
+from clearhead.checkpoint.embedding import MODULES
+from clearhead.checkpoint.files import files_in, read_json
 from clearhead.checkpoint.labels import bare_name
 from clearhead.engine.modes import own_modes
 from clearhead.errors import ClearheadError, FolderError, NotFinite
@@ -31,6 +33,7 @@ FINGERPRINT = "fingerprint.json"
 # Files that every fingerprint speaks of, and what they mean to people.
 ADDED = ("special_tokens_map.json", "added_tokens.json")  # read where they are there, never written here
 MEANT = {"config.json": "facts and labels", "model.safetensors": "weights", RULES: "tokenizer"}
+VECTORS = dict.fromkeys(SENTENCE_FILES, "how a text becomes a vector")  # where a model says it
 MARIAN = ("source.spm", "target.spm", "vocab.json")  # what Marian's models have for tokenizer.json
 FIELDS = {"files", "labels", "text", "text_ids", "ids", "segments", "answers", "tolerance"}
 TOLERANCE = 1e-5  # relative to the largest number of an answer
@@ -99,7 +102,7 @@ def of_model(
         raise NotFinite("the model's answers are not finite numbers, so nobody could use it; it is not saved")
     (text,) = tokenizer.encode([TEXT])
     return {
-        "files": {file.name: digest(file) for file in sorted(place.iterdir())},
+        "files": {name: digest(file) for name, file in files_in(place).items()},
         "labels": list(labels),
         "text": TEXT,
         "text_ids": list(text.ids),
@@ -141,12 +144,13 @@ def read(
     weights = [name for name in files if name.endswith(".safetensors") and not (folder / name).is_file()]
     if weights:
         raise FolderError(f"{folder} lacks {', '.join(weights)}; fetch or save the folder again")
-    added = [name for name in ADDED if name not in files and (folder / name).exists()]
+    added = [name for name in (*ADDED, MODULES) if name not in files and (folder / name).exists()]
     changed = [name for name, hash in files.items() if not _is(folder / name, hash)] + added
     if changed:
         table = config.get("id2label")
         labels = list(table.values()) if isinstance(table, dict) else []
-        named = [f"{name} ({meant[name]})" if name in meant else name for name in changed]
+        words = {**VECTORS, **meant}
+        named = [f"{name} ({words[name]})" if name in words else name for name in changed]
         moved = [f"the labels were {', '.join(map(str, said['labels']))}"] if labels != said["labels"] else []
         raise _another(path, ["; ".join([f"changed since: {', '.join(named)}", *moved])])
     return said

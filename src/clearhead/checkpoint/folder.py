@@ -15,6 +15,7 @@ from torch import Tensor
 
 from clearhead.checkpoint import fingerprint
 from clearhead.checkpoint.answering import CONFIG, GENERATION, ROLES, Begin, answers_of, refuse_rowless
+from clearhead.checkpoint.embedding import Embedding, read_embedding, write_embedding
 from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.family import Family
 from clearhead.checkpoint.files import (
@@ -26,10 +27,17 @@ from clearhead.checkpoint.files import (
     write_tensors,
 )
 from clearhead.checkpoint.fingerprint import ADDED, FINGERPRINT
-from clearhead.checkpoint.labels import PROBLEMS, Problem, label_names, problem_of
+from clearhead.checkpoint.labels import (
+    PROBLEMS,
+    Problem,
+    label_names,
+    no_answer_fields,
+    no_answer_of,
+    problem_of,
+)
 from clearhead.checkpoint.lock import held
 from clearhead.checkpoint.tensors import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, Stored, read_tensors, source_of
-from clearhead.checkpoint.translate import Fields
+from clearhead.checkpoint.translate import Fields, refuse_packed
 from clearhead.data.wording import argument
 from clearhead.engine.modes import own_modes
 from clearhead.errors import ClearheadError, FolderError
@@ -64,6 +72,8 @@ class Loaded:
     adapters: tuple[Any, ...] = ()  # what was put on the network's layers (adapter.Adapted)
     begin: Begin = Begin()  # how the answers of an encoder–decoder begin
     target: Tokenizer | None = None  # of answers, where they have another tokenizer than what is asked
+    no_answer_above: float | None = None  # of spans: the margin of none above which there is no answer
+    embedding: Embedding | None = None  # how a text becomes a vector, where the folder says it
 
     @property
     def writer(self) -> Tokenizer:
@@ -111,10 +121,10 @@ def holds_model(folder: Path) -> bool:
 def state_of(folder: Path) -> dict[str, list[int]]:
     """The files of a model in a folder, each told from another of its name."""
     found = {}
-    for file in folder.iterdir():
+    for file in (*folder.iterdir(), *folder.glob("*/config.json")):
         with suppress(FileNotFoundError):  # a rename that is under way
             if file.suffix in KINDS and file.is_file():
-                found[file.name] = identity(file)
+                found[str(file)] = identity(file)
     return found
 
 
@@ -151,22 +161,14 @@ def _read(folder: Path, opening: Opening) -> Loaded:
         fingerprint.check(said, network, tokenizer=tokenizer, labels=labels, path=folder / FINGERPRINT)
     problem = problem_of(values, head, source=fields.source)
     loaded = Loaded(network.eval(), tokenizer, labels, family, folder, problem, new_head)
+    threshold = no_answer_of(values, problem, source=fields.source)
+    embedding = read_embedding(folder, width=config.width)
+    loaded = replace(loaded, no_answer_above=threshold, embedding=embedding)
     if not config.language_head:
         return loaded
     loaded = replace(loaded, target=_target(folder) if config.translates else None)
     ends, begin = answers_of(folder, values, tokenizer=loaded.writer, config=config)
     return replace(loaded, ends=ends, begin=begin)
-
-
-def refuse_packed(fields: Fields) -> None:
-    """Weights in few bits (GPTQ, AWQ, bitsandbytes, FP8) are no weights by name."""
-    packed = fields("quantization_config", None)
-    if packed is not None:
-        method = packed.get("quant_method") if isinstance(packed, dict) else packed
-        raise FolderError(
-            f"{fields.source}: quantization_config is not supported (quant_method {method!r}): the weights "
-            "are packed; take the model that they were made from"
-        )
 
 
 def refuse_pad(config: Config, tokenizer: Tokenizer, *, source: str) -> None:
@@ -265,6 +267,7 @@ def write_folder(folder: str | Path, loaded: Loaded, *, instead: Iterable[str] =
     if loaded.labels:
         values["id2label"] = {str(number): label for number, label in enumerate(loaded.labels)}
         values["label2id"] = {label: number for number, label in enumerate(loaded.labels)}
+        values |= no_answer_fields(loaded.no_answer_above)
         if loaded.problem in PROBLEMS:  # the published code knows no others
             values["problem_type"] = str(loaded.problem)
     if family is not FAMILIES["clearhead"]:
@@ -284,5 +287,7 @@ def write_folder(folder: str | Path, loaded: Loaded, *, instead: Iterable[str] =
         write_json(place / CONFIG, values)
         if answers:
             write_json(place / GENERATION, answers)
+        if loaded.embedding:
+            write_embedding(place, loaded.embedding, width=config.width)
         made = fingerprint.of_model(in_float32(network), loaded.tokenizer, labels=loaded.labels, place=place)
         write_json(place / FINGERPRINT, made)

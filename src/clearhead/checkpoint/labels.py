@@ -20,6 +20,7 @@ class Problem(StrEnum):
 
 
 ENDS = ("start", "end")
+THRESHOLD = "null_score_diff_threshold"  # the published scripts' name
 PROBLEMS = (Problem.SINGLE, Problem.MULTI, Problem.REGRESSION)  # those of heads over texts
 
 
@@ -45,6 +46,19 @@ def problem_of(values: dict[str, Any], head: Head | None, *, source: str) -> Pro
     if stated == Problem.SINGLE and labels == 1:
         raise FolderError(f"{source}: problem_type={stated!r} needs at least 2 labels, and id2label has 1")
     return Problem(stated)
+
+
+def no_answer_of(values: dict[str, Any], problem: Problem, *, source: str) -> float | None:
+    """By how much no answer must beat the best one, of a model of spans; None: it always gives one."""
+    said = values.get(THRESHOLD) if problem is Problem.SPANS else None
+    if said is not None and (isinstance(said, bool) or not isinstance(said, int | float)):
+        raise FolderError(f"{source}: {THRESHOLD}={said!r} must be a number, or null")
+    return None if said is None else float(said)
+
+
+def no_answer_fields(threshold: float | None) -> dict[str, float]:
+    """The field that says so."""
+    return {} if threshold is None else {THRESHOLD: threshold}
 
 
 def label_names(values: dict[str, Any], head: Head, *, source: str) -> tuple[str, ...]:

@@ -17,7 +17,8 @@ HARMLESS = frozenset(
     bos_token_id classif_dropout classifier_dropout cls_token_id decoder_layerdrop decoder_start_token_id
     directionality dtype early_stopping encoder_layerdrop eos_token_id eos_token_ids extra_pos_embeddings
     finetuning_task force_bos_token_to_be_generated forced_bos_token_id forced_eos_token_id
-    gradient_checkpointing id2label length_penalty max_length min_length no_repeat_ngram_size num_beams prefix
+    gradient_checkpointing id2label length_penalty max_length min_length no_repeat_ngram_size
+    null_score_diff_threshold num_beams prefix
     save_step task_specific_params total_flos
     initializer_range is_encoder_decoder label2id language model_type name_or_path num_labels
     output_attentions output_hidden_states output_past pad_token_id pooler_fc_size
@@ -281,3 +282,14 @@ def alike(fields: Fields, value: int, *names: str) -> None:
         if (other := fields(name, value)) not in (value, None):
             said = f"{fields.source}: {name}={other!r} is not supported beside {names[0]}={value!r}"
             raise FolderError(f"{said}, only the same")
+
+
+def refuse_packed(fields: Fields) -> None:
+    """Weights in few bits (GPTQ, AWQ, bitsandbytes, FP8) are no weights by name."""
+    packed = fields("quantization_config", None)
+    if packed is not None:
+        method = packed.get("quant_method") if isinstance(packed, dict) else packed
+        raise FolderError(
+            f"{fields.source}: quantization_config is not supported (quant_method {method!r}): the weights "
+            "are packed; take the model that they were made from"
+        )

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from math import nan
 
 from clearhead.explain.wording import against, decimal, interval, percent, signed
+from clearhead.tasks.embed import PairScores, RetrievalScores, SimilarityScores
 from clearhead.tasks.fill import FillScores
 from clearhead.tasks.language import LanguageScores
 from clearhead.tasks.scores import Metrics
+from clearhead.tasks.scores_answers import AnswerMetrics
 from clearhead.tasks.scores_numbers import NumberMetrics
 from clearhead.tasks.scores_several import SeveralMetrics
 from clearhead.tasks.scores_tags import TagMetrics
@@ -16,10 +18,12 @@ from clearhead.tasks.translate import TranslationLoss
 NATS, NATS_OF_LABEL, SQUARES = "Loss, nats per text", "Loss, nats per label", "Mean squared error"
 NATS_OF_WORD = "Loss, nats per word"
 NATS_OF_TOKEN, NATS_OF_HIDDEN = "Loss, nats per token", "Loss, nats per hidden token"
+NATS_OF_WINDOW = "Loss, nats per window"
 
 ENTITIES = ("Mistakes", "Sentences with wrong entities; first those whose wrong one the model was surest of.")
+NATS_OF_PAIR, SQUARES_OF_PAIR = "Loss, nats per pair", "Mean squared error of cosines"
 
-Told = Scores | LanguageScores | FillScores | TranslationLoss | TagMetrics
+Told = Scores | LanguageScores | FillScores | TranslationLoss | AnswerMetrics | TagMetrics | PairScores
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,15 @@ def said(metrics: Told) -> Said:
             )
             bleu = "–" if metrics.bleu is None else f"{metrics.bleu:.1f}"
             return Said(bleu, "BLEU", None, strip, NATS_OF_TOKEN, "", "")
+        case AnswerMetrics():
+            without = "–" if metrics.no_answer_exact is None else f"{metrics.no_answer_exact:.1f}"
+            strip = (
+                ("Exact match", f"{metrics.exact_match:.1f}"),
+                ("Questions scored", f"{metrics.texts:,}"),
+                ("Without an answer, right", without),
+                (NATS_OF_WINDOW, decimal(metrics.loss)),
+            )
+            return Said(f"{metrics.f1:.1f}", "F1 over words", None, strip, NATS_OF_WINDOW, "", "")
         case TagMetrics():
             strip = (
                 ("Precision", percent(metrics.precision)),
@@ -70,6 +83,23 @@ def said(metrics: Told) -> Said:
             )
             what = "F1 of entities (type, first and last word right)"
             return Said(percent(metrics.f1), what, None, strip, NATS_OF_WORD, *ENTITIES)
+        case RetrievalScores():
+            strip = (
+                ("Recall@1", percent(metrics.recall_at_1)),
+                ("Recall@10", percent(metrics.recall_at_10)),
+                ("nDCG@10", decimal(metrics.ndcg_at_10)),
+                ("Candidates", f"{metrics.candidates:,}"),
+                (NATS_OF_PAIR, decimal(metrics.loss)),
+            )
+            return Said(decimal(metrics.mrr_at_10), "MRR@10", None, strip, NATS_OF_PAIR, "", "")
+        case SimilarityScores():
+            strip = (
+                ("Pearson correlation", decimal(metrics.pearson)),
+                ("Pairs scored", f"{metrics.texts:,}"),
+                (SQUARES_OF_PAIR, decimal(metrics.loss)),
+            )
+            said = decimal(metrics.spearman)
+            return Said(said, "Spearman correlation", None, strip, SQUARES_OF_PAIR, "", "")
         case FillScores():
             strip = (
                 ("Perplexity", f"{metrics.perplexity:,.2f}"),
@@ -118,9 +148,9 @@ def versus(metrics: Told, baseline: Scores) -> tuple[str, str]:
         ours, theirs = getattr(metrics, "mae", nan), getattr(baseline, "mae", nan)
         size = decimal(abs(ours - theirs))
         return f"{size} {'worse' if ours > theirs else 'better'} than", decimal(theirs)  # an error
-    assert not isinstance(
-        metrics, LanguageScores | FillScores | TranslationLoss | TagMetrics
-    )  # which no baseline is there for
+    # Of the others there is no baseline.
+    others = LanguageScores | FillScores | TranslationLoss | AnswerMetrics | TagMetrics | PairScores
+    assert not isinstance(metrics, others)
     return against(metrics.accuracy - baseline.accuracy), percent(baseline.accuracy)
 
 

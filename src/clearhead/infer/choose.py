@@ -8,7 +8,8 @@ import torch
 from clearhead.engine.modes import own_modes
 from clearhead.errors import SettingError
 from clearhead.infer.generate import beginning, check_prompts
-from clearhead.infer.model import Model, check_texts
+from clearhead.infer.given import check_texts
+from clearhead.infer.model import Model
 from clearhead.infer.steps import read, speaker, step
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack

@@ -26,7 +26,7 @@ class Continued:
 
 
 def continued(
-    model: Model, rows: Sequence[Row], *, settings: Generating, long: Long, prefix: str = ""
+    model: Model, rows: Sequence[Row], *, settings: Generating, long: Long | None, prefix: str = ""
 ) -> list[tuple[Row, Continued]]:
     """One answer a row, in order, `prefix` put before each text; a prompt that leaves no room is cut to leave
     `max_new_tokens`, at the side that the tokenizer says, or refused (`long`).

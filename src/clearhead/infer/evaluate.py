@@ -1,7 +1,7 @@
 """Rows of a file → answers, and how well they agree with the labels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -12,12 +12,25 @@ from clearhead.checkpoint.labels import Problem
 from clearhead.data.rows import Row, read_rows
 from clearhead.data.wording import place
 from clearhead.engine.modes import own_modes
+from clearhead.infer.answer import AnswerEvaluation, evaluate_answers
+from clearhead.infer.couples import PairEvaluation, evaluate_pairs
+from clearhead.infer.embed import asking_for
 from clearhead.infer.fill import FillEvaluation, evaluate_fill
 from clearhead.infer.model import Model, asked
 from clearhead.infer.perplexity import LanguageEvaluation, evaluate_language
 from clearhead.infer.tag import TagEvaluation, evaluate_tags
 from clearhead.infer.translate import TranslationEvaluation, evaluate_translations, files_of_pairs
-from clearhead.settings import Asking, Comparing, Filling, Scoring, made
+from clearhead.settings import (
+    Asking,
+    Comparing,
+    Filling,
+    Finding,
+    Pairing,
+    Scoring,
+    Vectors,
+    made,
+    some_of,
+)
 from clearhead.tasks.classify import Result
 from clearhead.tasks.examples import Example, examples_of, joined
 from clearhead.tasks.task import Answer, Scores, held_back
@@ -55,15 +68,34 @@ class Evaluation:
         return sum(len(example.windows) > 1 for example in self.examples)
 
 
-def evaluate(
-    model: Model, data: str | Path, **options: Any
-) -> Evaluation | LanguageEvaluation | FillEvaluation | TranslationEvaluation | TagEvaluation:
+AnyEvaluation = (
+    Evaluation
+    | LanguageEvaluation
+    | FillEvaluation
+    | TranslationEvaluation
+    | AnswerEvaluation
+    | TagEvaluation
+    | PairEvaluation
+)
+
+
+def evaluate(model: Model, data: str | Path, **options: Any) -> AnyEvaluation:
     """Evaluate a model on a file of labelled texts, a language model or one that fills masks on one of texts,
-    one that turns texts into others on one of pairs, one that tags on one of tagged sentences; options as in
-    `clearhead evaluate --help`."""
+    one that turns texts into others, or gives vectors, on one of pairs, one that finds answers on one of
+    questions, one that tags on one of tagged sentences; options as in `clearhead evaluate --help`."""
     model = asked(model)
+    if model.answers:
+        finding, options = some_of(Finding, options)
+        return evaluate_answers(model, data, asking=made(Asking, options), finding=finding)
     if model.tags:
         return evaluate_tags(model, data, settings=made(Asking, options))
+    if model.embeds:
+        columns, options = some_of(Pairing, options)
+        ways, options = some_of(Vectors, options)
+        asking = made(Asking, options)
+        return evaluate_pairs(
+            model, str(data), columns=columns, reading=asking, settings=asking_for(ways, asking)
+        )
     if model.translates:
         comparing, options = some_of(Comparing, options)
         files = files_of_pairs(data, comparing)
@@ -77,13 +109,6 @@ def evaluate(
         asking = made(Asking, options)
         return evaluate_fill(model, data, asking=asking, scoring=scoring, filling=filling)
     return evaluate_file(model, data, settings=made(Asking, options))
-
-
-def some_of(kind: type, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The settings of one kind, and the options that are left."""
-    names = {item.name for item in fields(kind)}
-    given = {name: value for name, value in options.items() if name in names}
-    return made(kind, given), {name: value for name, value in options.items() if name not in names}
 
 
 def evaluate_file(model: Model, data: str | Path, *, settings: Asking) -> Evaluation:

@@ -6,6 +6,7 @@ from pathlib import Path
 from time import perf_counter
 
 from clearhead.data.rows import Row
+from clearhead.data.wording import place
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.model import Model
 from clearhead.infer.perplexity import context_of, texts_of
@@ -27,17 +28,13 @@ def fill_rows(
 ) -> list[tuple[Row, Filled]]:
     """One answer a row, in order; a text of only white space, where it is let through, gets no masks.
 
-    Raises `DataError`, naming file and row, for a text without a mask, or longer than the model takes.
+    Raises `DataError`, naming file and row, for a text without a mask, or one longer than the model takes
+    that is not to be cut or read in windows.
     """
     asked = [row for row in rows if not row.blank]
-    found = iter(
-        model.filled(
-            [row.asked for row in asked],
-            [f"{row.file}, row {row.row}" for row in asked],
-            candidates=candidates,
-            batch_tokens=settings.batch_tokens,
-        )
-    )
+    names = [place(row.file, row.row) for row in asked]
+    texts = [row.asked for row in asked]
+    found = iter(model.filled(texts, names, candidates=candidates, asking=settings))
     return [(row, Filled((), 0) if row.blank else next(found)) for row in rows]
 
 

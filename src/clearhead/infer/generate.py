@@ -15,7 +15,8 @@ from torch import Tensor
 from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, NotFinite, SettingError
 from clearhead.infer.choosing import chosen, framed, ruled, settings_of, stream_of
-from clearhead.infer.model import Model, asked, check_texts
+from clearhead.infer.given import check_texts
+from clearhead.infer.model import Model, asked
 from clearhead.infer.steps import joined, read, speaker
 from clearhead.model.cache import Cache
 from clearhead.model.transformer import Transformer

@@ -1,6 +1,6 @@
 """A model that is loaded and can be asked."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from torch import Tensor
 from clearhead.checkpoint.adapter import bare, merged
 from clearhead.checkpoint.adapter_files import open_model
 from clearhead.checkpoint.catalog import locate
+from clearhead.checkpoint.embedding import FILES
 from clearhead.checkpoint.folder import GENERATION, OLD, Loaded, holds_model, write_folder
 from clearhead.checkpoint.labels import PROBLEMS, Problem
 from clearhead.checkpoint.lock import LOG, SETTINGS, check_free
@@ -19,12 +20,13 @@ from clearhead.data.wording import argument
 from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.batches import batches_of, check_encodings, finite
+from clearhead.infer.embed import embedded
+from clearhead.infer.given import as_list, check_texts
 from clearhead.infer.masked import masked
 from clearhead.infer.tag import tag_texts
 from clearhead.model.config import Config, Pooling
-from clearhead.model.heads import pool
-from clearhead.model.kernels import Context
-from clearhead.settings import Answering, Asking, Loading, Long, Reading, a_path, made
+from clearhead.settings import Answering, Asking, Embedded, Loading, Long, Reading, a_path, made
+from clearhead.tasks.answer import AnswerResult
 from clearhead.tasks.examples import Example, in_windows, joined, refuse_stride
 from clearhead.tasks.fill import Filled
 from clearhead.tasks.task import Answer, Task, held_back, task_of
@@ -93,6 +95,14 @@ class Model:
     def fills(self) -> bool:
         """Whether it says what stands behind masks."""
         return self.task is None and self.config.fill is not None
+
+    @property
+    def embeds(self) -> bool:
+        """Whether vectors of texts are its answers: its folder says so, or it has nothing else to say."""
+        if self.loaded.embedding is not None:
+            return not self.loaded.labels
+        other = self.loaded.labels or self.speaks or self.fills or self.translates
+        return not other
 
     @property
     def name(self) -> str:
@@ -170,29 +180,44 @@ class Model:
             found[members] = network.classify(batch).float()
         return finite(found, where)
 
-    @own_modes()
-    def fill(self, texts: Sequence[str], *, candidates: int = 5, batch_tokens: int = 2048) -> list[Filled]:
+    def fill(
+        self,
+        texts: Sequence[str],
+        *,
+        candidates: int = 5,
+        batch_tokens: int = 2048,
+        long: Long = "error",
+        stride: int | None = None,
+    ) -> list[Filled]:
         """What stands at each `[MASK]` of each text: the most likely tokens with their probabilities. A
         text's answer does not depend on the others. Raises `DataError` for a text without a mask or too long,
         and `SettingError` for a model without a head for masked tokens."""
         ready = check_texts(texts)
         names = [f"text {number}" for number in range(len(ready))]
-        return self.filled(ready, names, candidates=candidates, batch_tokens=batch_tokens)
+        asking = made(Asking, {"batch_tokens": batch_tokens, "long": long, "stride": stride})
+        return self.filled(ready, names, candidates=candidates, asking=asking)
 
     @own_modes()
     def filled(
-        self, texts: Sequence[Text], names: Sequence[str], *, candidates: int, batch_tokens: int = 2048
+        self, texts: Sequence[Text], names: Sequence[str], *, candidates: int, asking: Asking
     ) -> list[Filled]:
         """The same of texts that have names in messages."""
         if not self.fills:
             how = "clearhead train fill --data FILE --out FOLDER"
             raise SettingError(f"{self.name} has no head for masked tokens; train a model that has: {how}")
         made(Answering, {"candidates": candidates})
-        made(Asking, {"batch_tokens": batch_tokens})
         for text, name in zip(texts, names, strict=True):
             if not isinstance(text, str):
                 raise DataError(f"{name} is a pair of texts; give one text with its masks")
-        return masked(self, texts, names=names, candidates=candidates, budget=batch_tokens)
+        return masked(self, texts, names=names, candidates=candidates, asking=asking)
+
+    @own_modes()
+    def answer(self, questions: Iterable[tuple[str, str]], **options: Any) -> list[AnswerResult]:
+        """The answer to each pair of a question and its context: the place where it stands, or none. Options:
+        `long`, `stride`, `batch_tokens`, `max_answer_tokens`, `no_answer_above`."""
+        from clearhead.infer.answer import answer  # which asks a Model
+
+        return answer(self, check_texts(questions), **options)
 
     def unlabelled(self) -> SettingError:
         """The error for asking a body without labels for labels."""
@@ -204,21 +229,21 @@ class Model:
         how = f"clearhead train classify --from {argument(base)} --data FILE --out FOLDER"
         return SettingError(f"{base} has no labels yet; train it: {how}")
 
-    @own_modes()
-    def embed(
-        self, texts: Sequence[Text], *, pooling: Pooling | str = Pooling.MEAN, long: Long = "truncate"
-    ) -> Float[Tensor, "texts width"]:
-        """One vector of the last block a text, in order; NotFinite, as above, where one is none."""
-        if not isinstance(pooling, str) or pooling not in list(Pooling):
+    def embed(self, texts: Sequence[Text], **options: Any) -> Float[Tensor, "texts width"]:
+        """One vector a text, in order, as the model's folder says or, without a word of it, the mean of the
+        last block's. Options: `pooling`, `normalise`, `dimensions`, `prompt`, `prefix`, `long`, `stride`,
+        `batch_tokens`, as in `clearhead predict --help`. NotFinite, as above, where one is none."""
+        return self.vectors(texts, **options)[0]
+
+    def vectors(
+        self, texts: Sequence[Text], **options: Any
+    ) -> tuple[Float[Tensor, "texts width"], list[Example]]:
+        """The same, with what was read of each text: its `tokens`, those `dropped`, its `windows`."""
+        ready, pooling = check_texts(texts), options.get("pooling")
+        if pooling is not None and (not isinstance(pooling, str) or pooling not in list(Pooling)):
             raise SettingError(f"pooling={pooling!r} is not one of {', '.join(Pooling)}")
-        how, encodings = Pooling(pooling), self.encode(texts, long=long)
-        check_encodings(encodings, self.config)
-        found = torch.zeros(len(encodings), self.config.width, dtype=torch.float32)
-        for members, batch in batches_of(encodings, 2048):
-            context = Context.of(batch.layout)
-            stream = self.loaded.network(batch, context)
-            found[members] = pool(stream, batch.layout, pooling=how).float()
-        return finite(found, "text {}".format)
+        names = [f"text {number}" for number in range(len(ready))]
+        return embedded(self, ready, names=names, settings=made(Embedded, options))
 
     def merged(self) -> "Model":
         """The same model with its adapters' changes added to the weights: one like any other. This one and
@@ -237,7 +262,7 @@ class Model:
             raise SettingError(f"overwrite={overwrite!r} is not True or False")
         try:
             replaced = check_replaced(place, overwrite=overwrite)
-            write_folder(place, merged(self.loaded), instead=(*OLD, GENERATION) if replaced else ())
+            write_folder(place, merged(self.loaded), instead=(*OLD, *FILES, GENERATION) if replaced else ())
         except OSError as error:
             raise SettingError(
                 f"{place} cannot be written ({error.strerror or error}); give a folder that can be"
@@ -270,25 +295,3 @@ def asked(model: Any) -> "Model":
         return model
     how = f"load it first: clearhead.load({model!r})" if isinstance(model, str | Path) else "load one first"
     raise SettingError(f"{type(model).__name__} was given where a loaded model is needed; {how}")
-
-
-def as_list(texts: Iterable[Any]) -> list[Any]:
-    """Refuse what is often passed by mistake for a list of texts: one string, or something without order."""
-    if isinstance(texts, str):
-        raise DataError("one string was given where a list of texts is needed; write [text]")
-    if isinstance(texts, Set | Mapping) or hasattr(texts, "columns"):
-        raise DataError(f"a {type(texts).__name__} was given, which is no list of texts; write a list")
-    if not isinstance(texts, Iterable) or getattr(texts, "ndim", 1) == 0:
-        raise DataError(f"{type(texts).__name__} was given where a list of texts is needed; write [text]")
-    return list(texts)
-
-
-def check_texts(texts: Iterable[Any]) -> list[Text]:
-    """The same, and what is no string and no pair."""
-    ready = as_list(texts)
-    for number, text in enumerate(ready):
-        if isinstance(text, tuple | list) and len(text) == 2 and all(isinstance(one, str) for one in text):
-            continue
-        if not isinstance(text, str):
-            raise DataError(f"text {number} is {type(text).__name__}, not a string or a pair of strings")
-    return ready

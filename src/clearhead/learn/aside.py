@@ -1,10 +1,13 @@
 """The run that another one replaces: it is put aside, until the new one has a model of its own."""
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from clearhead.checkpoint.adapter_files import MEANT as ADAPTER_FILES
 from clearhead.checkpoint.card import CARD, is_ours
+from clearhead.checkpoint.embedding import FILES as SENTENCE_FILES
+from clearhead.checkpoint.embedding import POOLING
 from clearhead.checkpoint.files import PART, moved_into_place, remove, settle
 from clearhead.checkpoint.fingerprint import FINGERPRINT, MEANT
 from clearhead.checkpoint.folder import GENERATION
@@ -12,7 +15,7 @@ from clearhead.learn.place import LOG, REPORT, SETTINGS
 from clearhead.learn.state import states
 
 BEFORE = ".run-before"
-MODEL = (*MEANT, *ADAPTER_FILES, "tokenizer_config.json", GENERATION, FINGERPRINT)
+MODEL = (*MEANT, *SENTENCE_FILES, *ADAPTER_FILES, "tokenizer_config.json", GENERATION, FINGERPRINT)
 
 
 def set_aside(folder: Path) -> None:
@@ -27,13 +30,17 @@ def set_aside(folder: Path) -> None:
             forget(folder)
         before.mkdir(exist_ok=True)
         for path in files_of_run(folder):
-            path.rename(before / path.name)
+            place = before / path.relative_to(folder)
+            place.parent.mkdir(exist_ok=True)
+            path.rename(place)
         with moved_into_place(before / SETTINGS) as place:
             shutil.copyfile(folder / SETTINGS, place)
         settle(before)
         settle(folder)
     for path in files_of_run(folder):
         remove(path)
+    with suppress(OSError):  # not there, or not empty
+        (folder / POOLING).rmdir()
 
 
 def go_on_aside(folder: Path, state: Path | None) -> None:

@@ -1,7 +1,7 @@
 """A course that learns from texts alone, from conversations, or from a folder of ids."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Any
 
 from clearhead.checkpoint.folder import Loaded
@@ -36,6 +36,11 @@ class CorpusRun(ByLoss):
 
     settings: Corpus
     context: int  # most tokens of a piece
+
+    @property
+    def learned(self) -> Sized:
+        """What it learns from."""
+        return self.texts
 
     def read(self, *, speaking: bool = False) -> None:
         """Read what is learned from and what is chosen by.

@@ -6,7 +6,7 @@ What is learned from, and what an evaluation says, is the matter of the task tha
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -32,7 +32,7 @@ from clearhead.learn.state import (
     states,
 )
 from clearhead.learn.trainer import Objective, Plan, Step, Trainer
-from clearhead.settings import Learning
+from clearhead.settings import Learning, flag
 
 FEW = 50  # steps below which a person is told
 
@@ -57,7 +57,8 @@ class Course(Once[Progress]):
     task_name: str
     metric: str
     notes: list[str]
-    noun = "text"  # what one example is to people
+    noun, batch_option = "text", "batch_tokens"  # what one example is to people; what makes steps larger
+    embeds = False  # whether what its base says of vectors stays true
     ask: str  # how the model is tried, {} being its folder
 
     def __init__(self, settings: Learning):
@@ -70,7 +71,7 @@ class Course(Once[Progress]):
         """Make the trainer, and bring it to where the run stands."""
         settings = self.settings
         self.base = digest_of_base(settings)
-        self.model = Model(loaded)
+        self.model = Model(loaded if self.embeds else replace(loaded, embedding=None))
         self.epochs = settings.epochs or self.usual_epochs()
         values = {item.name: getattr(settings, item.name) for item in fields(Plan)} | {"epochs": self.epochs}
         learn_leanly(loaded.network, settings)
@@ -87,10 +88,10 @@ class Course(Once[Progress]):
             max_grad_norm=settings.max_grad_norm,
         )
         if len(self.trainer.steps) < FEW:
-            count = len(self.trainer.steps)
+            count, size = len(self.trainer.steps), getattr(settings, self.batch_option)
             self.notes.append(
                 f"this run has only {count} steps, which is little to learn in; "
-                f"more come from a smaller --batch-tokens (now {settings.batch_tokens}) or more --epochs"
+                f"more come from a smaller {flag(self.batch_option)} (now {size}) or more --epochs"
             )
         self.best: tuple[float, float] | None = None
         self.best_step: int | None = None

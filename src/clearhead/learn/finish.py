@@ -12,7 +12,9 @@ from clearhead.learn.place import chosen, read_log
 from clearhead.settings import flag
 
 if TYPE_CHECKING:
+    from clearhead.learn.answer import AnswerRun
     from clearhead.learn.course import Course
+    from clearhead.learn.embed import EmbedRun
     from clearhead.learn.fill import FillRun
     from clearhead.learn.language import LanguageRun
     from clearhead.learn.run import Run
@@ -76,6 +78,29 @@ def write_translation_card(run: "TranslateRun") -> bool:
     python = f'print("".join(piece for _, piece in ch.generate(ch.load({name!r}), [{prefix + "…"!r}])))'
     use = f"clearhead predict {argument(name)} --text {argument(prefix + '…')}", python
     said = "A model that turns a text into another", "translation", use
+    counts = len(run.pairs), len(run.chosen_by)
+    return write_card(run.out, card_of(run, said, counts=counts, kept="a tenth of {}, chosen by seed"))
+
+
+def write_answer_card(run: "AnswerRun") -> bool:
+    """Write the card of a model that finds answers in texts; False as above."""
+    name = run.out.resolve().name
+    python = f'print(ch.load({name!r}).answer([("…?", "…")]))'
+    use = f'clearhead predict {argument(name)} --text "…?" --pair "…"', python
+    said = "A model that finds the answer to a question in a text", "question-answering", use
+    counts = len(run.questions), len(run.chosen_by)
+    kept = "the questions about a tenth of the contexts of {}, chosen by seed"
+    return write_card(run.out, card_of(run, said, counts=counts, kept=kept))
+
+
+def write_embedding_card(run: "EmbedRun") -> bool:
+    """Write the card of a model that gives vectors; False as above."""
+    name = run.out.resolve().name
+    use = (
+        f'clearhead predict {argument(name)} --text "…"',
+        f'print(ch.load({name!r}).embed(["…"]).shape)',
+    )
+    said = "A model that gives texts vectors, which tell what belongs together", "sentence-similarity", use
     counts = len(run.pairs), len(run.chosen_by)
     return write_card(run.out, card_of(run, said, counts=counts, kept="a tenth of {}, chosen by seed"))
 

@@ -9,7 +9,9 @@ from clearhead.errors import SettingError
 from clearhead.infer.evaluate import Evaluation, evaluate_rows
 from clearhead.infer.model import Model
 from clearhead.learn import place
+from clearhead.learn.answer import AnswerRun
 from clearhead.learn.course import Course
+from clearhead.learn.embed import EmbedRun
 from clearhead.learn.fill import FillRun
 from clearhead.learn.finish import write_run_card
 from clearhead.learn.labelled import Labelled
@@ -18,7 +20,17 @@ from clearhead.learn.start import starting_model, usual_rate
 from clearhead.learn.tag import TagRun
 from clearhead.learn.texts import measure_of, read_texts
 from clearhead.learn.translate import TranslateRun
-from clearhead.settings import Asking, Language, Masked, Tagging, Training, Translating, made
+from clearhead.settings import (
+    Answerer,
+    Asking,
+    Contrasting,
+    Language,
+    Masked,
+    Tagging,
+    Training,
+    Translating,
+    made,
+)
 from clearhead.tasks.examples import examples_of
 from clearhead.tasks.task import Scores
 
@@ -118,6 +130,8 @@ TASKS: tuple[tuple[tuple[str, ...], Callable[[Any], Course], type], ...] = (
     (("classify", "text-classification"), Run, Training),
     (("language", "text-generation"), LanguageRun, Language),
     (("fill", "fill-mask"), FillRun, Masked),
+    (("answer", "question-answering"), AnswerRun, Answerer),
     (("tag", "token-classification"), TagRun, Tagging),
+    (("embed", "sentence-similarity", "feature-extraction"), EmbedRun, Contrasting),
     (("translate", "translation", "summarization", "text2text-generation"), TranslateRun, Translating),
 )

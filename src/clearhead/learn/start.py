@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 
 from clearhead.checkpoint.catalog import locate
+from clearhead.checkpoint.embedding import FILES as SENTENCE_FILES
 from clearhead.checkpoint.families import FAMILIES
 from clearhead.checkpoint.fingerprint import digest
 from clearhead.checkpoint.folder import CONFIG, GENERATION, Loaded, read_folder
@@ -21,7 +22,7 @@ from clearhead.errors import SettingError
 from clearhead.model.config import Activation, Config, Head, Pooling, Sinusoidal
 from clearhead.model.linear import Linear
 from clearhead.model.transformer import Transformer
-from clearhead.settings import Learning, Tagging, Training
+from clearhead.settings import Contrasting, Learning, Tagging, Training
 from clearhead.tasks.task import Task
 from clearhead.text.parts import OLDER
 from clearhead.text.train import train_tokenizer
@@ -90,7 +91,9 @@ def new_model(settings: Training, rows: Sequence[Row], *, task: Task) -> Loaded:
     return replace(new_encoder(settings, texts, head=head), labels=task.labels, problem=task.problem)
 
 
-def new_encoder(settings: Training | Tagging, texts: Iterable[str], *, head: Head) -> Loaded:
+def new_encoder(
+    settings: Training | Tagging | Contrasting, texts: Iterable[str], *, head: Head | None
+) -> Loaded:
     """The encoder as it was first drawn (Vaswani et al. 2017): norm after, ReLU, sinusoids; a tokenizer of
     its own, and a head whose labels the caller names."""
     tokenizer = train_tokenizer(texts, vocab=settings.vocab, lowercase=settings.lowercase)
@@ -131,6 +134,8 @@ def digest_of_base(settings: Learning) -> str | None:
     folder, found = locate(source), hashlib.sha256()
     weights = files_read(folder) if settings.base != "new" else []
     others = [folder / name for name in (CONFIG, *SPOKEN, *TOKENIZER)]
+    if isinstance(settings, Contrasting):
+        others += [folder / name for name in SENTENCE_FILES]
     for path in sorted(path for path in [*weights, *others] if path.is_file()):
         found.update(f"{path.name} {digest(path)}\n".encode())
     return found.hexdigest()

@@ -186,6 +186,7 @@ def _copy_model(source: Path, target: Path) -> None:
     target.mkdir(exist_ok=True)
     said = json.loads((source / FINGERPRINT).read_text(encoding="utf-8"))
     for name in [*said["files"], FINGERPRINT]:
+        (target / name).parent.mkdir(exist_ok=True)
         try:
             os.link(source / name, target / name)
         except OSError:  # a disk without such names

@@ -1,8 +1,9 @@
 """The training loop: an iterator that yields after each step. It prints, plots and saves nothing."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -49,9 +50,14 @@ class Plan:
     ) -> list[tuple[int, bool, list[list[int]]]]:
         """All steps of a run: (epoch, last of its epoch, its batches of indices); `keys` as in
         `epoch_batches`."""
+        budget = self.batch_tokens
+        return self.steps_of(partial(epoch_batches, lengths, budget=budget, keys=keys))
+
+    def steps_of(self, batches_of: Callable[..., list[list[int]]]) -> list[tuple[int, bool, list[list[int]]]]:
+        """The same of batches that are made for each epoch by `batches_of(seed=, epoch=)`."""
         found = []
         for epoch in range(self.epochs):
-            batches = epoch_batches(lengths, budget=self.batch_tokens, seed=self.seed, epoch=epoch, keys=keys)
+            batches = batches_of(seed=self.seed, epoch=epoch)
             starts = range(0, len(batches), self.accumulate)
             found += [(epoch, at == starts[-1], batches[at : at + self.accumulate]) for at in starts]
             if self.max_steps is not None and len(found) >= self.max_steps:
@@ -61,7 +67,8 @@ class Plan:
 
 class Objective(Protocol):
     """What is learned from each example: whatever a task is, its loss is a sum over examples. One whose
-    examples have several lengths also has `keys`, by which they are sorted (`epoch_batches`)."""
+    examples have several lengths also has `keys`, by which they are sorted (`epoch_batches`); one whose loss
+    couples examples says with `together(seed=, epoch=)` which are learned so."""
 
     @property
     def lengths(self) -> Sequence[int]:
@@ -85,7 +92,9 @@ class Trainer:
 
     def __init__(self, network: Transformer, objective: Objective, *, plan: Plan):
         self.network, self.objective = network, objective
-        self.steps = plan.steps(objective.lengths, getattr(objective, "keys", None))
+        batches = getattr(objective, "together", None)
+        keys = getattr(objective, "keys", None)
+        self.steps = plan.steps_of(batches) if batches else plan.steps(objective.lengths, keys)
         self.done = 0
         self.drop = Dropout(torch.Generator().manual_seed(plan.seed), plan.dropout)
         self.ema = plan.ema

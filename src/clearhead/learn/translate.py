@@ -89,6 +89,11 @@ class TranslateRun(ByLoss):
         assert loaded.begin.start is not None
         return Translations(sources, answers, loaded.begin.start, self.settings.label_smoothing)
 
+    @property
+    def learned(self) -> list[Pair]:
+        """What it learns from."""
+        return self.pairs
+
     def resolved(self) -> dict[str, Any]:
         """What its settings came to."""
         return {

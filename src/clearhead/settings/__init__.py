@@ -1,7 +1,9 @@
 """What a user may ask for. Each dataclass is the Python arguments, the flags, the help and the docs of a
 verb."""
 
+from clearhead.settings.answer import FINDERS, Answerer, Finding
 from clearhead.settings.asking import Asking, Empty, Format, Loading, Long, Opening, Reading, Writing
+from clearhead.settings.embed import VECTORS, Contrasting, Embedded, Pairing, Searching, Vectors
 from clearhead.settings.fill import FILLERS, Answering, Encoder, Filling, Hidden, Masked, Scored
 from clearhead.settings.generating import PAIRS, Generating
 from clearhead.settings.language import Corpus, Documents, Encode, Language, Scoring, Speaker
@@ -30,6 +32,7 @@ from clearhead.settings.options import (
     made,
     option,
     required,
+    some_of,
 )
 from clearhead.settings.sentences import Sentences
 from clearhead.settings.tag import Tagging
@@ -38,19 +41,26 @@ from clearhead.settings.translate import Comparing, Parallel, Translating, Trans
 __all__ = [
     "BALANCED",
     "FILLERS",
+    "FINDERS",
     "HEAVIEST",
     "LIGHTEST",
     "PAIRS",
+    "VECTORS",
+    "WORDS",
+    "Answerer",
     "Answering",
     "Asking",
     "Comparing",
+    "Contrasting",
     "Corpus",
     "Decay",
     "Documents",
+    "Embedded",
     "Empty",
     "Encode",
     "Encoder",
     "Filling",
+    "Finding",
     "Format",
     "Generating",
     "Hidden",
@@ -63,17 +73,20 @@ __all__ = [
     "Masked",
     "Measures",
     "Opening",
+    "Pairing",
     "Parallel",
     "Problems",
     "Reading",
     "Scored",
     "Scoring",
+    "Searching",
     "Sentences",
     "Speaker",
     "Tagging",
     "Training",
     "Translating",
     "Translator",
+    "Vectors",
     "Vocabulary",
     "Writing",
     "a_path",
@@ -87,4 +100,5 @@ __all__ = [
     "named_weights",
     "option",
     "required",
+    "some_of",
 ]  # fmt: skip

@@ -65,9 +65,10 @@ class Reading:
     label_separator: str = option("|", "what separates labels in a cell, where a text may have several")
     format: Format | None = option(None, "format of the file, where its name does not tell")
     empty: Empty = option("error", "what to do with a text that is empty or only white space")
-    long: Long = option(
-        "truncate",
-        "a text longer than the model takes: cut it, refuse it, or read it in windows; results tell",
+    long: Long | None = option(
+        None,
+        "a text longer than the model takes: cut it, refuse it, or read it in windows; results tell; else it "
+        "is cut, and answers are looked for in windows",
     )
     stride: int | None = option(
         None,

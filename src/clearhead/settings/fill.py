@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from clearhead.errors import SettingError
+from clearhead.settings.answer import Finding
 from clearhead.settings.asking import Opening
+from clearhead.settings.embed import Pairing, Searching, Vectors
 from clearhead.settings.generating import Generating, Prefixed
 from clearhead.settings.language import Corpus, Scoring
 from clearhead.settings.options import at_least, option
@@ -45,24 +47,35 @@ class Filling(Hidden):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scored(Scoring, Filling):
-    """How models that learn from texts alone are scored: evaluate."""
+class Scored(Scoring, Filling, Finding, Pairing, Vectors):
+    """How models that learn from texts alone, find answers, or give vectors, are scored: evaluate."""
 
     def __post_init__(self) -> None:
         Scoring.__post_init__(self)
         Filling.__post_init__(self)
+        Finding.__post_init__(self)
+        Vectors.__post_init__(self)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answering(Generating, Prefixed):
-    """How a language model goes on, and what one that fills masks gives: predict."""
+class Answering(Generating, Prefixed, Finding, Searching):
+    """How a language model goes on, what one that fills masks gives, how answers are found, and what vectors
+    are: predict."""
 
     candidates: Annotated[int, Parameter(group=FILLERS)] = option(
         5, "most likely tokens that are given for each mask"
     )
+    evidence: Annotated[bool, Parameter(negative="", group="Parameters")] = option(
+        False, "labels: tell also which sentence weighs most, by leaving out each (of a pair, of the second)"
+    )
+    pair: Annotated[str | None, Parameter(group="Parameters", allow_leading_hyphen=True)] = option(
+        None, "the second text beside each --text: of pairs, or the text in which questions are answered"
+    )
 
     def __post_init__(self) -> None:
         Generating.__post_init__(self)
+        Finding.__post_init__(self)
+        Searching.__post_init__(self)
         at_least("candidates", self.candidates, least=1)
 
 

@@ -154,3 +154,10 @@ def fitted(item: Any, value: Any, *, hint: Any) -> Any:
     said = said if len(said) <= 60 else f"{said[:60]}…"
     needed = TYPES.get(kinds[0], "a list of strings")
     raise SettingError(f"{' '.join(said.split())} is not {needed} ({item.metadata['help']})")
+
+
+def some_of(kind: type, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The settings of one kind, and the options that are left."""
+    names = {item.name for item in fields(kind)}
+    given = {name: value for name, value in options.items() if name in names}
+    return made(kind, given), {name: value for name, value in options.items() if name not in names}

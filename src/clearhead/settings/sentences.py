@@ -11,7 +11,16 @@ WORDS = "Models that tag words"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sentences:
+class Skipping:
+    """What is done about rows that contradict themselves."""
+
+    skip_bad_rows: Annotated[bool, Parameter(negative="")] = option(
+        False, "leave out rows whose answers or tags cannot be used; their number is told"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sentences(Skipping):
     """How files of words and their tags are read."""
 
     tokens_column: Annotated[str | None, Parameter(group=WORDS)] = option(
@@ -19,9 +28,6 @@ class Sentences:
     )
     tags_column: Annotated[str | None, Parameter(group=WORDS)] = option(
         None, "JSONL: column of the list of their tags; else tags, ner_tags or labels"
-    )
-    skip_bad_rows: Annotated[bool, Parameter(negative="", group=WORDS)] = option(
-        False, "leave out sentences whose words or tags cannot be used, and say how many"
     )
 
     def __post_init__(self) -> None:

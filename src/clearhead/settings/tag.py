@@ -25,8 +25,8 @@ class Tagging(Opening, Making, Sentences, Learning):
     format: Literal["conll", "jsonl"] | None = option(
         None, "format of the file, where its name does not tell: conll or jsonl"
     )
-    long: Long = option(
-        "truncate", "a sentence longer than the model takes: cut it, refuse it, or read it in windows"
+    long: Long | None = option(
+        None, "a sentence longer than the model takes: cut it (usual), refuse it, or read it in windows"
     )
     stride: int | None = option(
         None, "windows: tokens by which each begins after the one before; else half a window"

@@ -15,6 +15,17 @@ from clearhead.tasks.examples import Example
 from clearhead.tasks.scores import Metrics, measure
 
 
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The sentence that weighs most in a label: `text[start:end]`, of a pair in the second one, and by how
+    much the label's probability falls without it."""
+
+    text: str
+    start: int
+    end: int
+    weight: float
+
+
 @dataclass(frozen=True)
 class Result:
     """The answer for one text: `score` is the label's probability, `scores` that of each label.
@@ -30,6 +41,7 @@ class Result:
     dropped: int
     reason: str | None = None
     windows: int = 1
+    evidence: Evidence | None = None
 
     def if_sure(self, least: float) -> "Result":
         """The same, without its label where its probability is below this."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from jaxtyping import Float
@@ -14,6 +15,15 @@ from clearhead.settings import Long, Reading
 from clearhead.text.encoding import Encoding, Text
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.text.windows import windows
+
+
+class Reads(Protocol):
+    """Settings that say what becomes of a text that is too long."""
+
+    @property
+    def long(self) -> Long | None: ...
+    @property
+    def stride(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +44,32 @@ class Example:
 
 
 def encode_rows(
-    rows: Sequence[Row], tokenizer: Tokenizer, *, limit: int | None, long: Long
+    rows: Sequence[Row], tokenizer: Tokenizer, *, limit: int | None, long: Long | None
 ) -> list[Encoding]:
     """Ids of each row's text within `limit` tokens, special ones included.
 
     Raises `DataError` naming file, row and both lengths where a text is longer and `long` is "error", and
     `SettingError` where it is "window", for a task that reads a text in one.
     """
+    names = [place(row.file, row.row) for row in rows]
+    return encode_named([row.asked for row in rows], tokenizer, names=names, limit=limit, long=long)
+
+
+def encode_named(
+    texts: Sequence[Text], tokenizer: Tokenizer, *, names: Sequence[str], limit: int | None, long: Long | None
+) -> list[Encoding]:
+    """The same of texts that have names in messages."""
     if long == "window":
         raise SettingError(
             "--long window is for labels, tags, answers and vectors, which windows can share; here a text is "
             "read in one: give --long truncate or error"
         )
-    encodings = tokenizer.encode([row.asked for row in rows], limit=limit)
+    encodings = tokenizer.encode(texts, limit=limit)
     if long == "error":
-        for row, encoding in zip(rows, encodings, strict=True):
+        for name, encoding in zip(names, encodings, strict=True):
             if encoding.dropped:
                 raise DataError(
-                    f"{row.file}, row {row.row}: the text has {len(encoding.ids) + encoding.dropped} tokens, "
+                    f"{name}: the text has {len(encoding.ids) + encoding.dropped} tokens, "
                     f"the model takes {limit}; shorten it, cut it with --long truncate, or read it in "
                     "windows with --long window"
                 )
@@ -65,12 +83,23 @@ def examples_of(
 
     Raises `DataError` as `encode_rows` does, and where windows cannot hold a text.
     """
+    names = [place(row.file, row.row) for row in rows]
+    return examples_named([row.asked for row in rows], tokenizer, names=names, limit=limit, reading=reading)
+
+
+def examples_named(
+    texts: Sequence[Text],
+    tokenizer: Tokenizer,
+    *,
+    names: Sequence[str],
+    limit: int | None,
+    reading: Reads,
+) -> list[Example]:
+    """The same of texts that have names in messages."""
     if reading.long != "window":
         refuse_stride(reading)
-        encodings = encode_rows(rows, tokenizer, limit=limit, long=reading.long)
+        encodings = encode_named(texts, tokenizer, names=names, limit=limit, long=reading.long)
         return [Example((encoding,)) for encoding in encodings]
-    names = [place(row.file, row.row) for row in rows]
-    texts = [row.asked for row in rows]
     return in_windows(texts, tokenizer, names=names, limit=limit, stride=reading.stride)
 
 
@@ -87,7 +116,7 @@ def in_windows(
     return [Example(tuple(some)) for some in found]
 
 
-def refuse_stride(reading: Reading) -> None:
+def refuse_stride(reading: Reads) -> None:
     """Refuse a stride where there are no windows."""
     if reading.stride is not None:
         raise SettingError(f"--stride {reading.stride} is for --long window; leave it out, or give that too")

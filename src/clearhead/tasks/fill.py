@@ -56,11 +56,12 @@ class Candidate:
 @dataclass(frozen=True)
 class Filled:
     """What stands at the masks of one text, in order: of each the most likely tokens. `tokens` went through
-    the model. A text that was skipped has no masks."""
+    the model in `windows`, `dropped` did not fit. A text that was skipped has no masks."""
 
     masks: tuple[tuple[Candidate, ...], ...]
     tokens: int
-    dropped: int = 0  # a text that does not fit is refused
+    dropped: int = 0
+    windows: int = 1
 
 
 class Hiding:

@@ -20,12 +20,11 @@ def mask_of(tokenizer: Tokenizer, *, source: str) -> int:
     return mask
 
 
-def with_masks(tokenizer: Tokenizer, text: str, *, name: str, limit: int | None) -> Encoding:
+def with_masks(tokenizer: Tokenizer, text: str, *, name: str) -> Encoding:
     """A text with what stands around it, in which `[MASK]`, and the tokenizer's own word for it, is the mask.
 
     Between masks it is read as the published code does: each part by itself, without the white space that
-    belongs to the mask. Raises `DataError`, beginning with `name`, for a text without a mask, and for one
-    longer than `limit` tokens.
+    belongs to the mask. Raises `DataError`, beginning with `name`, for a text without a mask.
     """
     mask = mask_of(tokenizer, source=name)
     spelled = tokenizer.name(mask)
@@ -39,7 +38,4 @@ def with_masks(tokenizer: Tokenizer, text: str, *, name: str, limit: int | None)
         part = part.lstrip() if right and number else part
         ids += [mask] if number else []
         ids += tokenizer.plain([part], begins=not number)[0] if part else []
-    found = tokenizer.framed(ids)
-    if limit is not None and len(found.ids) > limit:
-        raise DataError(f"{name}: the text has {len(found.ids)} tokens, the model takes {limit}; shorten it")
-    return found
+    return tokenizer.framed(ids)

@@ -1,6 +1,7 @@
 """Texts that are longer than a model takes, in windows: each token of a text is in one or more of them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from clearhead.errors import DataError
 from clearhead.text.encoding import Content, Encoding, Template, Text, check_limit
@@ -51,3 +52,17 @@ def in_windows(
     count = 1 if length <= room else 1 + -(-(length - room) // step)
     parts = (slice(place * step, place * step + room) for place in range(count))
     return [template.around([*before, Content(last.ids[p], last.offsets[p])], 0) for p in parts]
+
+
+def beginnings(
+    tokenizer: Tokenizer, texts: Sequence[Text], *, names: Sequence[str], limit: int | None
+) -> list[Encoding]:
+    """Texts, or pairs, each cut to its first window: of a pair the second text loses its end. `dropped` says
+    how many tokens it lost."""
+    rows = tokenizer.taken_apart(texts)
+    found = []
+    for (contents, template), name in zip(rows, names, strict=True):
+        first = in_windows(contents, template, limit=limit, stride=1, name=name)[0]
+        lost = sum(len(one.ids) for one in contents) + template.special_count - len(first.ids)
+        found.append(replace(first, dropped=lost))
+    return found

@@ -1,0 +1,312 @@
+"""Answers in texts: the time to find them, and what is learned, against the published model.
+
+    python benchmarks/answer.py --quick | --full [--parts speed training] [--seeds 0 1 2] [--json FILE]
+
+The questions: XQuAD, English (48 articles, 1,190 questions; files of $CLEARHEAD_SHARED). The model: MiniLM (6
+blocks, width 384) with a new head of spans, one folder for both sides; float32.
+
+- speed: all questions, from texts to answers, contexts in windows of 384 tokens that begin half a window
+  apart. Peer: `transformers` in padded batches of 32 windows, as they come (shuffled) and by length, its
+  logits read as its published script reads them (20 best beginnings and ends). Same answers: how many.
+- training: 40 articles to learn from, 8 to be tested on, over the seeds: clearhead's command and a plain loop
+  around `transformers` with its batches, rate (1e-4, warm-up over a tenth, linear) and decay, dropout 0.1.
+  Without dropout the first 20 losses of both are compared, of the same batches from the same start.
+
+The full run takes about 8 minutes for a seed's training and one for a round of speed; the quick one (few
+questions, one step each way) a minute. Needs the development environment; fetches MiniLM where it is not here
+yet, as `clearhead get` does.
+"""
+
+import json
+import os
+import random
+import tempfile
+from pathlib import Path
+from statistics import mean
+
+import measuring
+from measuring import Job, Result, median, median_of
+
+SHARED = Path(os.environ.get("CLEARHEAD_SHARED", "../shared"))
+DATA = SHARED / "data" / "xquad.en.json"
+WINDOW, SIZE, BEST, MOST, RATE, EPOCHS = 384, 32, 20, 30, 1e-4, 2
+
+
+def articles(job: Job) -> list[dict]:
+    """The articles, or a few questions of some."""
+    found = json.loads(DATA.read_text(encoding="utf-8"))["data"]
+    return found if not job["quick"] else [a | {"paragraphs": a["paragraphs"][:1]} for a in found[:12]]
+
+
+def prepare(job: Job) -> Result:
+    """The folder of the model, and the files of questions."""
+    import torch
+    from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+    from clearhead.checkpoint.catalog import get, locate
+
+    get("minilm")
+    source, folder = locate("minilm"), Path(job["folder"])
+    torch.manual_seed(0)
+    model = AutoModelForQuestionAnswering.from_pretrained(source)
+    model.save_pretrained(folder / "base")
+    tokenizer = AutoTokenizer.from_pretrained(source, model_max_length=WINDOW)
+    tokenizer.save_pretrained(folder / "base")
+    every = articles(job)
+    last = len(every) // 6
+    for name, some in (("all", every), ("train", every[:-last]), ("test", every[-last:])):
+        (folder / f"{name}.json").write_text(json.dumps({"version": "1.1", "data": some}), encoding="utf-8")
+    return {}
+
+
+def questions(job: Job, part: str) -> list[tuple[str, str, list[str]]]:
+    """Question, context and right answers."""
+    said = json.loads((Path(job["folder"]) / f"{part}.json").read_text(encoding="utf-8"))["data"]
+    rows = [(p["context"], one) for article in said for p in article["paragraphs"] for one in p["qas"]]
+    return [(one["question"], context, [a["text"] for a in one["answers"]]) for context, one in rows]
+
+
+def found_by_clearhead(job: Job) -> Result:
+    """The library, from texts to answers."""
+    import torch
+
+    import clearhead as ch
+
+    torch.set_num_threads(job["cores"])
+    model = ch.load(Path(job["folder"]) / "base")
+    pairs = [(question, context) for question, context, _ in questions(job, "all")]
+    model.answer(pairs[:2])
+    seconds, results = measuring.clock(lambda: model.answer(pairs))
+    places = [[one.start, one.end] for one in results]
+    return {"seconds": seconds, "places": places, "peak_mb": measuring.peak_memory()}
+
+
+def found_by_peer(job: Job, *, by_length: bool) -> Result:
+    """`transformers`, from texts to answers."""
+    import torch
+    from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+    torch.set_num_threads(job["cores"])
+    folder = Path(job["folder"]) / "base"
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForQuestionAnswering.from_pretrained(folder).eval()
+    pairs = questions(job, "all")
+
+    def work() -> list[list[int]]:
+        windows, owners = [], []
+        for number, (question, context, _) in enumerate(pairs):
+            asked = len(tokenizer(question, add_special_tokens=False)["input_ids"])
+            room = WINDOW - 3 - asked
+            rows = tokenizer(
+                question, context, max_length=WINDOW, truncation="only_second", stride=room // 2,
+                return_overflowing_tokens=True, return_offsets_mapping=True,
+            )  # fmt: skip
+            for place in range(len(rows["input_ids"])):
+                inside = [source == 1 for source in rows.sequence_ids(place)]
+                kept = {name: rows[name][place] for name in ("input_ids", "token_type_ids", "attention_mask")}
+                windows.append((kept, rows["offset_mapping"][place], inside))
+                owners.append(number)
+        order = list(range(len(windows)))
+        if by_length:
+            order.sort(key=lambda index: len(windows[index][1]))
+        else:
+            random.Random(0).shuffle(order)
+        best: list[tuple[float, int, int]] = [(-float("inf"), 0, 0)] * len(pairs)
+        with torch.inference_mode():
+            for at in range(0, len(order), SIZE):
+                members = order[at : at + SIZE]
+                batch = tokenizer.pad([windows[index][0] for index in members], return_tensors="pt")
+                said = model(**batch)
+                for row, index in enumerate(members):
+                    _, offsets, inside = windows[index]
+                    starts, ends = (one[row][: len(offsets)] for one in (said.start_logits, said.end_logits))
+                    for first in starts.topk(min(BEST, len(offsets))).indices.tolist():
+                        for last in ends.topk(min(BEST, len(offsets))).indices.tolist():
+                            if inside[first] and inside[last] and first <= last < first + MOST:
+                                score = float(starts[first] + ends[last])
+                                if score > best[owners[index]][0]:
+                                    best[owners[index]] = score, offsets[first][0], offsets[last][1]
+        return [[start, end] for _, start, end in best]
+
+    tokenizer("a", "b")
+    seconds, places = measuring.clock(work)
+    return {"seconds": seconds, "places": places, "peak_mb": measuring.peak_memory()}
+
+
+def learned_by_clearhead(job: Job) -> Result:
+    """The command's run; the batches of its steps for the peer, and without dropout its first losses."""
+    import torch
+
+    import clearhead as ch
+    from clearhead.infer.answer import evaluate_answers
+    from clearhead.settings import Asking, Finding
+
+    torch.set_num_threads(job["cores"])
+    folder = Path(job["folder"])
+    files = {"data": str(folder / "train.json"), "validation": str(folder / "test.json")}
+    options = files | {
+        "base": str(folder / "base"),
+        "epochs": job["epochs"], "seed": job["seed"], "overwrite": True, "learning_rate": RATE,
+    }  # fmt: skip
+    still = ch.train("answer", out=str(folder / "still"), dropout=0.0, max_steps=20, **options)
+    windows = [
+        [list(window.ids), list(window.segments), *ends]
+        for window, ends in zip(still.objective.windows, still.objective.targets.tolist(), strict=True)
+    ]
+    run = ch.train("answer", out=str(folder / "run"), max_steps=job["steps"], **options)
+    steps = [[index for batch in batches for index in batch] for _, _, batches in run.trainer.steps]
+    (folder / "steps.json").write_text(json.dumps({"windows": windows, "steps": steps}))
+    losses = [progress.step.loss for progress in still]
+    seconds, _ = measuring.clock(lambda: list(run))
+    test = evaluate_answers(
+        ch.load(folder / "run"), folder / "test.json", asking=Asking(), finding=Finding()
+    ).metrics
+    return {"seconds": seconds, "losses": losses, "exact": test.exact_match, "f1": test.f1}
+
+
+def learned_by_peer(job: Job) -> Result:
+    """A plain loop over the same batches, in padded rectangles."""
+    import torch
+    from transformers import AutoModelForQuestionAnswering
+
+    torch.set_num_threads(job["cores"])
+    folder = Path(job["folder"])
+    said = json.loads((folder / "steps.json").read_text())
+    windows, steps = said["windows"], said["steps"]
+
+    def batch(members: list[int]) -> dict[str, torch.Tensor]:
+        longest = max(len(windows[index][0]) for index in members)
+        rows = [windows[index] for index in members]
+        fields = {
+            "input_ids": [ids + [0] * (longest - len(ids)) for ids, *_ in rows],
+            "token_type_ids": [kinds + [0] * (longest - len(kinds)) for _, kinds, *_ in rows],
+            "attention_mask": [[1] * len(ids) + [0] * (longest - len(ids)) for ids, *_ in rows],
+            "start_positions": [row[2] for row in rows],
+            "end_positions": [row[3] for row in rows],
+        }
+        return {name: torch.tensor(value) for name, value in fields.items()}
+
+    def learn(steps: list[list[int]], *, total: int, dropout: bool) -> tuple[torch.nn.Module, list[float]]:
+        torch.manual_seed(job["seed"])
+        model = AutoModelForQuestionAnswering.from_pretrained(folder / "base").train(dropout)
+        groups = [
+            {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": 0.01},
+            {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
+        ]
+        optimizer = torch.optim.AdamW(groups, lr=RATE, fused=True)
+        warm = max(1, round(0.1 * total))
+        losses = []
+        for number, members in enumerate(steps, 1):
+            rate = min(number / warm, (total + 1 - number) / (total + 1 - warm))
+            for group in optimizer.param_groups:
+                group["lr"] = RATE * rate
+            loss = model(**batch(members)).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.item())
+        return model, losses
+
+    _, losses = learn(steps[:20], total=min(20, len(steps)), dropout=False)
+    seconds, (model, _) = measuring.clock(lambda: learn(steps, total=len(steps), dropout=True))
+    model.save_pretrained(folder / "peer")
+    return {"seconds": seconds, "losses": losses} | scored_peer(job, folder)
+
+
+def scored_peer(job: Job, folder: Path) -> Result:
+    """The scores of the peer's model, its logits read and measured as clearhead's own."""
+    import shutil
+
+    import clearhead as ch
+    from clearhead.infer.answer import evaluate_answers
+    from clearhead.settings import Asking, Finding
+
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(folder / "base" / name, folder / "peer")
+    model = ch.load(folder / "peer")
+    test = evaluate_answers(model, folder / "test.json", asking=Asking(), finding=Finding()).metrics
+    return {"exact": test.exact_match, "f1": test.f1}
+
+
+SPEED = {
+    "clearhead, speed": found_by_clearhead,
+    "transformers, 32 shuffled": lambda job: found_by_peer(job, by_length=False),
+    "transformers, 32 by length": lambda job: found_by_peer(job, by_length=True),
+}
+TRAINING = {"clearhead, training": learned_by_clearhead, "plain loop, training": learned_by_peer}
+SIDES = {"prepare": prepare, **SPEED, **TRAINING}
+
+
+def speed(job: Job, rounds: int) -> dict[str, list[Result]]:
+    """Rounds of all sides, taking turns."""
+    found: dict[str, list[Result]] = {side: [] for side in SPEED}
+    names = list(SPEED)
+    for number in range(rounds):
+        for side in names[number % len(names) :] + names[: number % len(names)]:
+            found[side].append(measuring.ask(side, job))
+            measuring.say(f"round {number + 1} of {rounds}, {side}: {found[side][-1]['seconds']:.1f} s")
+    ours = found["clearhead, speed"]
+    rows = []
+    for side, results in found.items():
+        ratios = [one["seconds"] / own["seconds"] for one, own in zip(results, ours, strict=True)]
+        same = sum(a == b for a, b in zip(results[0]["places"], ours[0]["places"], strict=True))
+        peak = max(one["peak_mb"] for one in results)
+        seconds = median(results, "seconds")
+        rows.append(
+            (
+                side,
+                f"{seconds:.1f}",
+                f"{median_of(ratios):.2f}",
+                f"{peak:,.0f}",
+                f"{same} of {len(results[0]['places'])}",
+            )
+        )
+    print("\n" + measuring.table(("side", "seconds", "ratio", "peak, MB", "same places"), rows) + "\n")
+    return found
+
+
+def training(job: Job, seeds: list[int]) -> list[dict[str, Result]]:
+    """Both sides for each seed."""
+    found = []
+    for seed in seeds:
+        both = {side: measuring.ask(side, job | {"seed": seed}) for side in TRAINING}
+        first, second = (one["losses"] for one in both.values())
+        apart = max(abs(a - b) for a, b in zip(first, second, strict=True))
+        scores = ", ".join(f"{side}: EM {one['exact']:.1f}, F1 {one['f1']:.1f}" for side, one in both.items())
+        measuring.say(f"seed {seed}: first {len(first)} losses at most {apart:.1e} apart; {scores}")
+        found.append(both)
+    rows = [
+        (side, *(f"{mean(one[side][name] for one in found):.1f}" for name in ("exact", "f1", "seconds")))
+        for side in TRAINING
+    ]
+    print("\n" + measuring.table(("side", "exact match", "F1", "seconds"), rows) + "\n")
+    return found
+
+
+def main() -> None:
+    parser = measuring.arguments(__doc__)
+    parser.add_argument("--parts", nargs="+", choices=("speed", "training"), default=["speed", "training"])
+    parser.add_argument("--seeds", nargs="+", type=int, help="of training (0 1 2)")
+    options = measuring.options_of(parser, SIDES)
+    if not DATA.is_file():
+        parser.error(f"{DATA} is not there; set CLEARHEAD_SHARED to the folder that holds data/xquad.en.json")
+    job = {
+        "quick": options.quick,
+        "cores": options.cores,
+        "epochs": EPOCHS,
+        "steps": 2 if options.quick else None,
+    }
+    found: dict[str, object] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        job |= {"folder": folder, "seed": 0}
+        measuring.ask("prepare", job)
+        if "speed" in options.parts:
+            found["speed"] = speed(job, options.rounds or (1 if options.quick else 3))
+        if "training" in options.parts:
+            found["training"] = training(job, options.seeds or ([0] if options.quick else [0, 1, 2]))
+    measuring.report(measuring.facts(options.cores), {"found": found}, file=options.json)
+
+
+if __name__ == "__main__":
+    main()

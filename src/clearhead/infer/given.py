@@ -1,0 +1,29 @@
+"""Texts as callers give them: refused where they are no list of texts."""
+
+from collections.abc import Iterable, Mapping, Set
+from typing import Any
+
+from clearhead.errors import DataError
+from clearhead.text.encoding import Text
+
+
+def as_list(texts: Iterable[Any]) -> list[Any]:
+    """Refuse what is often passed by mistake for a list of texts: one string, or something without order."""
+    if isinstance(texts, str):
+        raise DataError("one string was given where a list of texts is needed; write [text]")
+    if isinstance(texts, Set | Mapping) or hasattr(texts, "columns"):
+        raise DataError(f"a {type(texts).__name__} was given, which is no list of texts; write a list")
+    if not isinstance(texts, Iterable) or getattr(texts, "ndim", 1) == 0:
+        raise DataError(f"{type(texts).__name__} was given where a list of texts is needed; write [text]")
+    return list(texts)
+
+
+def check_texts(texts: Iterable[Any]) -> list[Text]:
+    """The same, and what is no string and no pair."""
+    ready = as_list(texts)
+    for number, text in enumerate(ready):
+        if isinstance(text, tuple | list) and len(text) == 2 and all(isinstance(one, str) for one in text):
+            continue
+        if not isinstance(text, str):
+            raise DataError(f"text {number} is {type(text).__name__}, not a string or a pair of strings")
+    return ready

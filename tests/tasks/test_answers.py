@@ -1,0 +1,97 @@
+"""Spans, their probabilities, and the scores that SQuAD was published with."""
+
+import numpy as np
+import pytest
+import torch
+
+from clearhead.data.questions import Place, Question
+from clearhead.model.layout import Layout
+from clearhead.tasks.answer import Spans, result_of, span_loss, spans_of, targets
+from clearhead.tasks.examples import Example
+from clearhead.tasks.scores_answers import best_of, measure, normalised
+from clearhead.text.encoding import Encoding
+
+
+def window(offsets, *, before=2):
+    """`before` tokens of a question (the first special), then tokens of a context, then a special one."""
+    count = len(offsets)
+    every = [(0, 0)] * before + list(offsets) + [(0, 0)]
+    sources = (-1, *(0 for _ in range(before - 1)), *(1 for _ in range(count)), -1)
+    return Encoding(tuple(range(len(every))), (0,) * len(every), tuple(every), sources, 0)
+
+
+def numbers(window, start, end):
+    return torch.tensor([start, end], dtype=torch.float32).T.reshape(len(window.ids), 2)
+
+
+def test_the_published_normalisation():
+    assert normalised("The  Cat, an a-b; A dog!") == ["cat", "ab", "dog"]
+    assert best_of("the cat", ["Cat."]) == (1.0, 1.0)
+    assert best_of("", []) == (1.0, 1.0) and best_of("cat", []) == (0.0, 0.0)
+    assert best_of("big cat", ["cat", "dog"]) == (0.0, pytest.approx(2 / 3))
+    assert best_of("the", ["an"]) == (1.0, 1.0)  # articles alone: no word that counts, like no answer
+
+
+def test_scores_of_questions_with_and_without_an_answer():
+    found = measure(
+        ["cat", None, "dog", None], [["cat"], ["cat"], [], []],
+        best=["cat", "cat", "dog", "x"], margins=[-5.0, 1.0, -1.0, 3.0],
+    )  # fmt: skip
+    assert (found.exact_match, found.has_answer_exact, found.no_answer_exact) == (50, 50, 50)
+    # From no answer anywhere (2 right), letting in the surest: cat (3), dog (2), cat (3), x (2).
+    assert (found.best_f1, found.best_f1_threshold) == (75, -5.0)
+
+
+def test_every_place_is_there_once_with_its_best_score_and_without_space_around_it():
+    context = " ab  c"
+    first, second = window([(0, 3), (3, 5), (5, 6)]), window([(3, 5), (5, 6)])
+    logits = [
+        numbers(first, [0.0, 0, 1, 2, 3, 0], [0.0, 0, 4, 5, 6, 0]),
+        numbers(second, [-1.0, 0, 7, 8, 0], [-1.0, 0, 9, 10, 0]),
+    ]
+    found = spans_of(logits, Example((first, second)), context=context, most=30)
+    places = dict(
+        zip(zip(found.starts.tolist(), found.ends.tolist(), strict=True), found.scores, strict=True)
+    )
+    # "ab" is the first token, or the first two; "c" alone, or from the space; in two windows each.
+    assert places == {(1, 3): 6.0, (1, 6): 7.0, (5, 6): 18.0}
+    assert found.none == -2.0  # the lowest of the windows
+
+
+def test_probabilities_of_all_answers_and_none_sum_to_1():
+    spans = Spans(np.array([0, 3]), np.array([2, 5]), np.array([1.0, 2.0]), none=0.5)
+    found = result_of(spans, Example((window([(0, 2), (3, 5)]),)), context="ab cd", best=20, threshold=None)
+    assert found.answer == "cd" and found.start == 3 and found.end == 5 and found.margin == -1.5
+    assert sum(one.score for one in found.candidates) + found.no_answer_score == pytest.approx(1)
+    assert [one.answer for one in found.candidates] == ["cd", "ab"]
+    none = result_of(spans, Example((window([(0, 2), (3, 5)]),)), context="ab cd", best=1, threshold=-2.0)
+    assert none.answer is None and none.start is None and none.score == none.no_answer_score
+    assert len(none.candidates) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "right"), [((0, 2), (2, 2)), ((1, 5), (2, 3)), ((3, 9), (3, 4)), ((0, 10), (0, 0))]
+)
+def test_an_answer_counts_in_a_window_that_holds_all_of_it(place, right):
+    some = window([(0, 2), (3, 5), (6, 9)])
+    question = Question("?", "ab cd efg h", (Place(*place),), "f", 1)
+    assert targets(Example((some,)), question) == [right]
+
+
+def test_a_window_without_the_answer_points_at_its_first_token():
+    question = Question("?", "ab cd", (), "f", 1)
+    assert targets(Example((window([(0, 2)]),)), question) == [(0, 0)]
+
+
+def test_the_loss_is_the_mean_of_both_ends_summed_over_windows():
+    lengths = (5, 3, 5, 0, 4)
+    layout = Layout.of(lengths)
+    torch.manual_seed(0)
+    logits = torch.randn(layout.tokens, 2)
+    right = torch.tensor([[1, 4], [0, 0], [2, 2], [0, 0], [3, 3]])
+    expected = 0.0
+    for rows, ends, length in zip(layout.slices, right.tolist(), lengths, strict=True):
+        if length:
+            sure = logits[rows].double().log_softmax(0)
+            expected -= float(sure[ends[0], 0] + sure[ends[1], 1]) / 2
+    assert float(span_loss(logits, layout, targets=right)) == pytest.approx(expected, rel=1e-6)
