@@ -17,6 +17,7 @@ sentences once with one seed. Needs the development environment and the model: c
 """
 
 import json
+import re
 import sys
 import tempfile
 from itertools import islice
@@ -32,7 +33,7 @@ FIRST, NEAR = 20, 1e-4
 
 def head_of(source: Path, target: Path, *, sentences: int | None) -> None:
     """The first sentences of a CoNLL file."""
-    parts = source.read_text(encoding="utf-8").split("\n\n")
+    parts = re.split(r"\n[ \t]*\n", source.read_text(encoding="utf-8"))
     target.write_text("\n\n".join(islice(parts, sentences)), encoding="utf-8")
 
 

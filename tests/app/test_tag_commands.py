@@ -79,6 +79,12 @@ def test_predict_answers_text_files_words_and_standard_input_alike(folder, lines
     assert tagged["tags"] == ["O", "B-DISH", "O", "O", "O"]
 
 
+def test_a11_a_file_of_one_word_rows_has_an_answer_a_row(folder, lines, tmp_path):
+    (tmp_path / "a.txt").write_text("soup\nbread\nsoup\n")
+    found = lines("predict", folder / "run", tmp_path / "a.txt")
+    assert [line["text"] for line in found] == ["soup", "bread", "soup"] and found[0] == found[2]
+
+
 def test_empty_texts_are_refused_or_skipped_and_answered(folder, lines, ran, tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "the soup"}\n{"text": " "}\n{"text": "the pie"}\n')

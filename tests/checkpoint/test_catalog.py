@@ -249,7 +249,7 @@ def test_a_wheel_with_two_onnx_graphs_becomes_a_model_folder(shelf, tmp_path, mo
     assert sorted(path.name for path in folder.iterdir()) == names.split()
     assert lines == [
         f"fetching titles to {folder}",
-        "making a model folder of two ONNX graphs, with every number in float32",
+        "making a model folder of ONNX graphs, with every number in float32",
         "the folder takes 0 MB; the graphs take 0",
     ]
     monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("pip was called"))

@@ -284,7 +284,15 @@ def test_a04_what_looks_like_a_control_token_is_words(model, byte_model):
         assert [word.text for word in kept.words] == text.split() and len(kept.words) == 7
 
 
-def test_a11_words_of_a_tokenizer_that_splits_at_spaces_alone():
+def test_a11_a_list_of_one_word_texts_is_no_sentence(model):
+    found = model.predict(["fine", "bad", "fine"])
+    assert len(found) == 3 and found[0] == found[2] and [len(one.words) for one in found] == [1, 1, 1]
+    assert model.predict(["fine"]) == found[:1] and model.predict([]) == []
+    (together,) = model.predict([["fine", "bad", "fine"]])
+    assert [word.text for word in together.words] == ["fine", "bad", "fine"]
+
+
+def test_words_of_a_tokenizer_that_splits_at_spaces_alone():
     """SentencePiece's kind, with a pre-tokenizer and without: words are those between white space, and a
     space that is a piece of its own is the word's first, as the published reader has it."""
     for pre in (True, False):

@@ -288,7 +288,8 @@ def _from_onnx(unpacked: Path, folder: Path, *, graph: str, say: Callable[[str],
         convert(unpacked, folder)
     else:
         convert_encoder(unpacked, folder, graph=graph)
-    sizes = [sum(file.stat().st_size for file in place.rglob("*")) for place in (folder, unpacked)]
+    files = ([file for file in place.rglob("*") if file.is_file()] for place in (folder, unpacked))
+    sizes = [sum(file.stat().st_size for file in some) for some in files]
     say(f"the folder takes {sizes[0] / 1e6:,.0f} MB; the graphs take {sizes[1] / 1e6:,.0f}")
 
 
