@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import embed
 import encoder
 import engines
 import figure
@@ -23,6 +24,7 @@ import shapes
 import train_classify
 import train_fill
 from clearhead.learn.schedule import Schedule
+from sentences import plain_vectors, sentence_folder
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if "__main__" in path.read_text())
@@ -130,6 +132,21 @@ def test_the_sides_of_the_masked_benchmark_take_the_same_steps(tmp_path):
     assert {one["steps"] for (one,) in found.values()} == {2}
     assert all(one["loss"] == pytest.approx(np.log(TINY.vocab), abs=0.2) for (one,) in found.values())
     assert train_classify.table(train_fill.rows_of(found, texts=40, shape=TINY)).count("\n") == 4
+
+
+def test_the_side_of_the_vectors_benchmark_embeds_reviews_as_the_published_code_does(tmp_path):
+    file = tmp_path / "reviews.csv"
+    file.write_text("text,label\n" + "".join(f"a good soup {number},good\n" for number in range(40)))
+    model = str(sentence_folder(tmp_path / "model"))
+    job = {"folder": str(tmp_path), "model": model, "texts": 20, "cores": 1, "reviews": str(file)}
+    result = embed.MEASURE[embed.OURS](job)
+    texts = embed.reviews(str(file), count=20)
+    assert texts[:3] == ["a good soup 0", "a good soup 2", "a good soup 4"]
+    right = plain_vectors(Path(model), texts, pooling="mean", normalise=True, limit=20)
+    np.save(tmp_path / f"{embed.PEER}.npy", right)
+    assert embed.largest_difference(tmp_path, list(embed.ENGINES)) < 1e-5
+    found = {embed.OURS: [result], embed.PEER: [result | {"seconds": 2 * result["seconds"]}]}
+    assert "2.00 ×" in embed.table(found, texts=20)
 
 
 def test_a_neighbour_that_changes_a_bit_is_seen(job):

@@ -125,7 +125,7 @@ def test_a_window_has_room_or_says_for_what_it_lacks_it(tmp_path, limit):
 
 
 def test_standard_input_is_read_for_one_of_both(tmp_path):
-    with pytest.raises(SettingError, match="both standard input, read once"):
+    with pytest.raises(SettingError, match="both standard input, which is read once"):
         ch.train("classify", data="-", validation="-", out=str(tmp_path / "run"))
 
 

@@ -289,3 +289,8 @@ def test_an_empty_file_is_named(tmp_path):
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(DataError, match="empty.csv: "):
         run_of(str(tmp_path / "empty.csv"), tmp_path / "run")
+
+
+def test_pairs_on_both_sides_are_told(pairs, tmp_path):
+    run = run_of(pairs, tmp_path / "run", validation=pairs)
+    assert any("80 of 80 validation pairs stand among the training pairs too" in note for note in run.notes)

@@ -21,8 +21,8 @@ SOME = 13
 
 
 def embedding(model: Model) -> Iterator[Finding]:
-    """Both laws, of models whose answers are vectors; none for others."""
-    if not model.embeds:
+    """Both laws, of models of one stack whose answers are vectors; none for others."""
+    if not model.embeds or model.translates:
         return
     texts = [*TEXTS, "", "one two three four five six seven eight " * 100]
     alone = [model.embed([text])[0] for text in texts]

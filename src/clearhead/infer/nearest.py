@@ -80,6 +80,6 @@ def similar(vectors: Tensor, query: Tensor, *, how: str) -> Vectors:
             found = (vectors * query).sum(1)
         case _:
             lengths = vectors.norm(dim=1) * query.norm()
-            found = (vectors * query).sum(1) / lengths.clamp(min=1e-12)
+            found = ((vectors * query).sum(1) / lengths.clamp(min=1e-12)).clamp(-1, 1)
     made: Vectors = found.numpy()
     return made

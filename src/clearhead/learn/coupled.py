@@ -47,7 +47,7 @@ class Coupled:
         if network.head:  # a pooler that no vector goes through
             network.head.requires_grad_(False)
 
-    def together(self, *, seed: int, epoch: int) -> list[list[int]]:
+    def company(self, *, seed: int, epoch: int) -> list[list[int]]:
         """The steps of an epoch: pairs at random, each step with as many. What is left over sits out."""
         size = min(self.settings.batch_pairs, len(self.couples))
         order = np.random.default_rng([seed, epoch]).permutation(len(self.couples)).tolist()

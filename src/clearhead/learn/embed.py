@@ -99,10 +99,14 @@ class EmbedRun(Course):
                 f"{data}: {what} to learn from: there is nothing to tell it from; give pairs with different "
                 "second texts, or a column of negatives"
             )
-        if repeated := len(pairs) - len({(couple.anchor, couple.positive) for couple in pairs}):
+        known = {(couple.anchor, couple.positive) for couple in pairs}
+        if repeated := len(pairs) - len(known):
             self.notes.append(f"{data}: {counted(repeated, 'pair')} there more than once")
         if 2 * len(pairs) - len(told):
             self.notes.append("texts that are there more than once are no negatives of what belongs to them")
+        if both := sum((couple.anchor, couple.positive) in known for couple in self.chosen_by):
+            aside = len(self.chosen_by)
+            self.notes.append(f"{both} of {aside} validation pairs stand among the training pairs too")
         if (size := self.settings.batch_pairs) > len(pairs):
             self.notes.append(f"--batch-pairs {size} are more than there are; each step has all {len(pairs)}")
 

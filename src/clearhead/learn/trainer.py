@@ -68,7 +68,7 @@ class Plan:
 class Objective(Protocol):
     """What is learned from each example: whatever a task is, its loss is a sum over examples. One whose
     examples have several lengths also has `keys`, by which they are sorted (`epoch_batches`); one whose loss
-    couples examples says with `together(seed=, epoch=)` which are learned so."""
+    couples examples says with `company(seed=, epoch=)` which are learned together."""
 
     @property
     def lengths(self) -> Sequence[int]:
@@ -92,7 +92,7 @@ class Trainer:
 
     def __init__(self, network: Transformer, objective: Objective, *, plan: Plan):
         self.network, self.objective = network, objective
-        batches = getattr(objective, "together", None)
+        batches = getattr(objective, "company", None)
         keys = getattr(objective, "keys", None)
         self.steps = plan.steps_of(batches) if batches else plan.steps(objective.lengths, keys)
         self.done = 0
