@@ -59,7 +59,7 @@ def test_texts_to_choose_by_are_looked_at_before_anything_is_written(tmp_path, o
 def test_whatever_ends_a_run_before_its_first_model_says_where_the_old_one_is(tmp_path, table):
     options = {"data": table, "base": str(tiny_bert(tmp_path / "base")), "out": str(tmp_path / "run")}
     list(ch.train("classify", max_steps=1, **options))
-    run = ch.train("classify", overwrite=True, **options)
+    run = ch.train("classify", overwrite=True, eval_steps=9, **options)
     run.stop()
     with pytest.raises(Interrupted, match=r"go on with --resume; .*to replace is kept in .*\.run-before"):
         list(run)
