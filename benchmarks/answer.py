@@ -148,7 +148,8 @@ def learned_by_clearhead(job: Job) -> Result:
         "base": str(folder / "base"),
         "epochs": job["epochs"], "seed": job["seed"], "overwrite": True, "learning_rate": RATE,
     }  # fmt: skip
-    still = ch.train("answer", out=str(folder / "still"), dropout=0.0, max_steps=20, **options)
+    first = job["steps"] or 20
+    still = ch.train("answer", out=str(folder / "still"), dropout=0.0, max_steps=first, **options)
     windows = [
         [list(window.ids), list(window.segments), *ends]
         for window, ends in zip(still.objective.windows, still.objective.targets.tolist(), strict=True)

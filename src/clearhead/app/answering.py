@@ -48,7 +48,7 @@ def report_of(run: "AnswerRun") -> Path:
         samples.append(Sample(prompt=question.text, text=said))
     told = Told(
         kind="a model that finds answers in texts",
-        scored=f"{scores.texts:,} questions",
+        scored=f"{scores.texts:,} answers",
         samples=samples,
         samples_source="Questions kept aside (bold), its answers, and the right ones.",
         ask=("Ask it", f'clearhead predict {argument(run.shown)} --text "…?" --pair "…"'),
