@@ -26,10 +26,17 @@ class Continued:
 
 
 def continued(
-    model: Model, rows: Sequence[Row], *, settings: Generating, long: Long | None, prefix: str = ""
+    model: Model,
+    rows: Sequence[Row],
+    *,
+    settings: Generating,
+    long: Long | None,
+    prefix: str = "",
+    context: int | None = None,
 ) -> list[tuple[Row, Continued]]:
     """One answer a row, in order, `prefix` put before each text; a prompt that leaves no room is cut to leave
-    `max_new_tokens`, at the side that the tokenizer says, or refused (`long`).
+    `max_new_tokens`, at the side that the tokenizer says, or refused (`long`). Where a `context` is given, no
+    more tokens than that are read, though the model takes more.
 
     Raises `SettingError` for several answers a prompt, or where the positions hold no answer of that length.
     """
@@ -42,6 +49,7 @@ def continued(
             f"--max-new-tokens {settings.most} leaves no room for a prompt: {model.name} has "
             f"{model.limit} positions"
         )
+    room = min((size for size in (room, context) if size is not None), default=None)
     asked = [index for index, row in enumerate(rows) if not row.blank]
     prompted = [replace(rows[index], text=prefix + rows[index].text) for index in asked]
     encodings = encode_rows(prompted, model.tokenizer, limit=room, long=long)

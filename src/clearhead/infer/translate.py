@@ -56,11 +56,17 @@ def evaluate_translations(
 
 
 def translated(
-    model: Model, pairs: Sequence[Pair], *, asking: Asking, ways: Generating, prefix: str = ""
+    model: Model,
+    pairs: Sequence[Pair],
+    *,
+    asking: Asking,
+    ways: Generating,
+    prefix: str = "",
+    context: int | None = None,
 ) -> list[Continued]:
-    """The model's answer to each pair's text, in order."""
+    """The model's answer to each pair's text, in order; of a text at most `context` tokens are read."""
     rows = [Row(pair.source, None, pair.file, pair.row, {}) for pair in pairs]
-    found = continued(model, rows, settings=ways, long=asking.long, prefix=prefix)
+    found = continued(model, rows, settings=ways, long=asking.long, prefix=prefix, context=context)
     return [answer for _, answer in found]
 
 
