@@ -126,12 +126,12 @@ def test_what_is_asked_for_by_files_keeps_its_order_and_empty_texts(tmp_path):
     model = model_of(tmp_path, "t5")
     texts = ["good bread", "  ", "the soup was cold .", "x" * 3000]
     rows = [Row(text, None, "f", number, {}) for number, text in enumerate(texts, 1)]
-    found = continued(model, rows, settings=Generating(max_new_tokens=5), long="truncate")
+    found = continued(model, rows, settings=Generating(max_new_tokens=5))
     assert [row.text for row, _ in found] == texts
     answers = [answer for _, answer in found]
     assert answers[1].answer is None and answers[1].tokens == 0
     assert all(answer.tokens for place, answer in enumerate(answers) if place != 1)
-    one = continued(model, rows[2:3], settings=Generating(max_new_tokens=5), long="truncate")
+    one = continued(model, rows[2:3], settings=Generating(max_new_tokens=5))
     assert one == found[2:3]
 
 
@@ -150,6 +150,6 @@ def test_a_prefix_is_read_and_not_told(tmp_path):
     model = model_of(tmp_path, "t5")
     rows = [Row("soup", None, "f", 1, {}), Row(" ", None, "f", 2, {})]
     ways = Generating(max_new_tokens=4)
-    (row, answer), (_, nothing) = continued(model, rows, settings=ways, long="truncate", prefix="the good ")
-    whole = continued(model, [replace(rows[0], text="the good soup")], settings=ways, long="truncate")
+    (row, answer), (_, nothing) = continued(model, rows, settings=ways, prefix="the good ")
+    whole = continued(model, [replace(rows[0], text="the good soup")], settings=ways)
     assert row.text == "soup" and answer == whole[0][1] and nothing.answer is None

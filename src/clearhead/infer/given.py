@@ -1,9 +1,11 @@
 """Texts as callers give them: refused where they are no list of texts."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
+from dataclasses import fields
 from typing import Any
 
-from clearhead.errors import DataError
+from clearhead.errors import DataError, SettingError
+from clearhead.settings import flag
 from clearhead.text.encoding import Text
 
 
@@ -27,3 +29,11 @@ def check_texts(texts: Iterable[Any]) -> list[Text]:
         if not isinstance(text, str):
             raise DataError(f"text {number} is {type(text).__name__}, not a string or a pair of strings")
     return ready
+
+
+def refuse_unread(settings: Any, *, read: Collection[str], by: str) -> None:
+    """Refuse, by name, options that change nothing where these alone are read."""
+    for item in fields(settings):
+        if item.name not in read and getattr(settings, item.name) != item.default:
+            known = ", ".join(map(flag, read))
+            raise SettingError(f"{flag(item.name)} is not read by {by}; leave it out (read are {known})")
