@@ -7,6 +7,8 @@ import pytest
 import torch
 
 import clearhead as ch
+from clearhead.check.answering import said_of
+from clearhead.checkpoint.answering import FIRST, START
 from clearhead.data.rows import Row
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.beams import beam_search
@@ -71,6 +73,7 @@ def test_the_first_token_may_be_given_and_some_never_said(tmp_path):
     said = {"bart": {"forced_bos_token_id": 7}, "marian": {"bad_words_ids": [[1]]}}
     for name, fields in said.items():  # as the published folders state it, older than the code
         path = tiny_folder(tmp_path / name, name, wide=True) / "config.json"
+        (path.parent / "generation_config.json").unlink()
         path.write_text(json.dumps(json.loads(path.read_text()) | fields))
     model = ch.load(tmp_path / "bart")
     assert model.loaded.begin.first == 7
@@ -78,6 +81,46 @@ def test_the_first_token_may_be_given_and_some_never_said(tmp_path):
     marian = ch.load(tmp_path / "marian")
     assert marian.loaded.begin.never == (1,)
     assert all(id != 1 for answer in greedy(marian, SOURCES) for id, _, _ in answer)
+
+
+GIVEN = {"bos_token_id": 2, "decoder_start_token_id": 3, "eos_token_id": 3, "pad_token_id": 1}
+BEGUN = [
+    ({"forced_bos_token_id": 17}, None),
+    ({"forced_bos_token_id": 17}, GIVEN),
+    ({"forced_bos_token_id": 17}, GIVEN | {"forced_bos_token_id": None}),
+    ({"forced_bos_token_id": 17}, GIVEN | {"forced_bos_token_id": 18}),
+    ({"force_bos_token_to_be_generated": True}, None),
+    ({"force_bos_token_to_be_generated": False}, None),
+    ({"force_bos_token_to_be_generated": True, "forced_bos_token_id": 17}, None),
+    ({"force_bos_token_to_be_generated": True}, GIVEN),
+    ({"bad_words_ids": [[5], [13]]}, None),
+    ({"bad_words_ids": [[5], [13]]}, GIVEN),
+    ({"bad_words_ids": [[5], [13]]}, GIVEN | {"bad_words_ids": [[6]]}),
+    ({"decoder_start_token_id": 9}, GIVEN),
+    ({"decoder_start_token_id": 9}, {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 1}),
+]
+
+
+@pytest.mark.parametrize(("config", "generation"), BEGUN)
+def test_answers_begin_as_the_published_code_reads_both_files(tmp_path, config, generation):
+    """The one file takes the place of the other's fields; an old field counts where the newer file is not."""
+    folder = tiny_folder(tmp_path / "bart", "bart", wide=True)
+    facts = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(facts | config))
+    (folder / "generation_config.json").unlink()
+    if generation is not None:
+        (folder / "generation_config.json").write_text(json.dumps(generation))
+    theirs, model = kind("bart").from_pretrained(folder), ch.load(folder)
+    for source in SOURCES[:4]:
+        given = {"input_ids": torch.tensor([source]), "max_new_tokens": NEW, "do_sample": False}
+        right = theirs.generate(**given, attention_mask=torch.ones(1, len(source), dtype=torch.long))[
+            0
+        ].tolist()
+        (answer,) = greedy(model, [source])
+        assert [model.loaded.begin.start, *(id for id, _, _ in answer)] == right
+    begin = model.loaded.begin
+    stated = (begin.start, begin.first, [[id] for id in begin.never] or None)
+    assert tuple(said_of(folder, name) for name in (START, FIRST, "bad_words_ids")) == stated
 
 
 def test_a_model_that_does_not_say_how_answers_begin_is_told_so(tmp_path):
@@ -126,12 +169,12 @@ def test_what_is_asked_for_by_files_keeps_its_order_and_empty_texts(tmp_path):
     model = model_of(tmp_path, "t5")
     texts = ["good bread", "  ", "the soup was cold .", "x" * 3000]
     rows = [Row(text, None, "f", number, {}) for number, text in enumerate(texts, 1)]
-    found = continued(model, rows, settings=Generating(max_new_tokens=5), long="truncate")
+    found = continued(model, rows, settings=Generating(max_new_tokens=5))
     assert [row.text for row, _ in found] == texts
     answers = [answer for _, answer in found]
     assert answers[1].answer is None and answers[1].tokens == 0
     assert all(answer.tokens for place, answer in enumerate(answers) if place != 1)
-    one = continued(model, rows[2:3], settings=Generating(max_new_tokens=5), long="truncate")
+    one = continued(model, rows[2:3], settings=Generating(max_new_tokens=5))
     assert one == found[2:3]
 
 
@@ -150,6 +193,6 @@ def test_a_prefix_is_read_and_not_told(tmp_path):
     model = model_of(tmp_path, "t5")
     rows = [Row("soup", None, "f", 1, {}), Row(" ", None, "f", 2, {})]
     ways = Generating(max_new_tokens=4)
-    (row, answer), (_, nothing) = continued(model, rows, settings=ways, long="truncate", prefix="the good ")
-    whole = continued(model, [replace(rows[0], text="the good soup")], settings=ways, long="truncate")
+    (row, answer), (_, nothing) = continued(model, rows, settings=ways, prefix="the good ")
+    whole = continued(model, [replace(rows[0], text="the good soup")], settings=ways)
     assert row.text == "soup" and answer == whole[0][1] and nothing.answer is None

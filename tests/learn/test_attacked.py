@@ -101,12 +101,15 @@ def test_only_what_helps_is_advised(tmp_path):
     path.write_text("good " * 50 + "\n")
     from clearhead.data.rows import read_rows
     from clearhead.infer.continued import continued
-    from clearhead.settings import Generating
+    from clearhead.settings import Asking, Generating
 
     speaker = ch.load(decoder(tmp_path / "speaker", "gpt2"))
     with pytest.raises(DataError, match="shorten it, or cut it with --long truncate$"):
         continued(
-            speaker, read_rows(path, labelled=False), settings=Generating(max_new_tokens=2), long="error"
+            speaker,
+            read_rows(path, labelled=False),
+            settings=Generating(max_new_tokens=2),
+            asking=Asking(long="error"),
         )
 
 

@@ -12,9 +12,12 @@ from clearhead.engine.modes import own_modes
 from clearhead.errors import ClearheadError, Interrupted
 from clearhead.learn.language import LanguageRun
 from clearhead.learn.run import Run
-from clearhead.settings import Language, Training
+from clearhead.learn.translate import TranslateRun
+from clearhead.settings import Language, Training, Translating
 from decoders import tiny_folder
 from tiny import tiny_bert
+from translators import NAMES as TRANSLATORS
+from translators import tiny_folder as tiny_translator
 
 SMALL = {"layers": 3, "width": 16, "heads": 2, "context": 12, "vocab": 300, "batch_tokens": 60}
 
@@ -31,7 +34,7 @@ def run_of(texts, out, **changes):
 
 
 def kinds_of_run(tmp_path, texts, reviews):
-    """Runs of each kind of block, one with an adapter, one that classifies."""
+    """Runs of each kind of block, one with an adapter, one that classifies, those that translate."""
     for architecture in ("gpt2", "llama", "qwen3", "gpt_neox"):
         yield run_of(texts, tmp_path / architecture, architecture=architecture, dropout=0.2)
     base = str(tiny_folder(tmp_path / "base", "llama"))
@@ -40,12 +43,17 @@ def kinds_of_run(tmp_path, texts, reviews):
     )
     bert = str(tiny_bert(tmp_path / "bert"))
     yield Run(Training(data=str(reviews), out=str(tmp_path / "classify"), base=bert, dropout=0.2))
+    for name in TRANSLATORS:  # T5's blocks share what is cut out of the biases of distances
+        base = str(tiny_translator(tmp_path / f"base-{name}", name, decoder_start_token_id=1))
+        out = str(tmp_path / f"translate-{name}")
+        yield TranslateRun(Translating(data=[str(texts)] * 2, out=out, base=base, dropout=0.2))
 
 
 def gradients(run, *, checkpointing):
     """The gradients of one batch, the state of dropout after it, and the bytes kept for the gradient."""
     network, kept = run.model.loaded.network, 0
-    network.encoder.checkpointing = checkpointing
+    for stack in filter(None, (network.encoder, network.decoder)):
+        stack.checkpointing = checkpointing
     drop = Dropout(torch.Generator().manual_seed(5), run.settings.dropout)
 
     def keep(tensor):

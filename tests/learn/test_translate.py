@@ -5,10 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 
 import clearhead as ch
 import clearhead.app
 from clearhead.app.cli import main
+from clearhead.app.translating import report_of
+from clearhead.check.finding import Verdict
+from clearhead.check.verify import battery
 from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, Interrupted, SettingError
 from clearhead.learn.translate import TranslateRun
@@ -116,6 +120,37 @@ def test_empty_sides_are_left_out_and_told_and_long_ones_cut(tmp_path):
     assert any(" of 20 pairs to learn from are cut to 8 tokens" in note for note in run.notes)
     assert max(map(len, run.objective.sources)) <= 8
     assert all(answer[-1] == 1 for answer in run.objective.answers)
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_a_text_is_cut_to_the_context_in_training_evaluation_report_and_prediction_alike(tmp_path, separate):
+    source, target = files(tmp_path)
+    run = TranslateRun(settings(tmp_path, context=3, separate=separate, max_steps=2))
+    list(run)
+    model, texts = ch.load(tmp_path / "run"), Path(source).read_text().splitlines()
+    read = [encoding.ids for encoding in model.encode(texts)]
+    assert model.limit == 3 and {*map(tuple, run.objective.sources)} <= {*read}
+    published = transformers.AutoTokenizer.from_pretrained(tmp_path / "run")
+    assert [tuple(ids) for ids in published(texts, truncation=True)["input_ids"]] == read
+    cut = sum(encoding.dropped > 0 for encoding in model.encode(texts))
+    scored = ch.evaluate(model, source, references=target, format="text", max_new_tokens=2).metrics
+    assert scored.truncated == cut > 0
+    assert all(finding.verdict is not Verdict.FAIL for finding in battery(model))
+
+
+def test_the_report_reads_no_more_of_a_text_than_the_run_did(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "clearhead.infer.continued.tokens",
+        lambda model, prompts, *, settings: asked.extend(prompts) or iter(()),
+    )
+    base = tiny_folder(tmp_path / "base", "t5", decoder_start_token_id=1)
+    run = TranslateRun(
+        Translating(data=files(tmp_path), out=str(tmp_path / "run"), base=str(base), context=4, max_steps=1)
+    )
+    list(run)
+    report_of(run)
+    assert asked == [list(ids) for ids in run.validation.sources] and max(map(len, asked)) == 4
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,18 @@ if TYPE_CHECKING:
 
 
 def rows_of(path: str, model: "Model", *, settings: Asking) -> list[Any]:
-    """The rows of a file to predict; labels are kept where there are some."""
+    """The rows of a file to predict; labels are kept where there are some. Of a model that turns texts into
+    others, a file whose name tells no format (test.en) holds a text a line, as in training."""
     from clearhead.checkpoint.labels import Problem
+    from clearhead.data.read import form_by_ending
     from clearhead.data.rows import read_rows
 
     check_pairs(model, settings)
     several = model.loaded.problem is Problem.MULTI
-    return read_rows(path, labelled=False, several=several, **settings.reading())
+    reading = settings.reading()
+    if model.translates and reading["format"] is None and form_by_ending(path) is None:
+        reading["format"] = "text"
+    return read_rows(path, labelled=False, several=several, **reading)
 
 
 def check_pairs(model: "Model", settings: Asking) -> None:

@@ -43,7 +43,7 @@ def report_of(run: "TranslateRun") -> Path:
     prefix = run.settings.prefix or ""
     tokens = int(run.validation.size(range(len(run.chosen_by))))
     scores = TranslationLoss(len(run.chosen_by), tokens, **best_of(run, "loss", "perplexity"))
-    found = translated(model, some, asking=Asking(), ways=Generating(), prefix=prefix)
+    found = translated(model, some, asking=Asking(), ways=Generating(), prefix=prefix, context=run.context)
     answers = [answer.answer or "" for answer in found]
     with suppress(MissingExtra):
         compared = compare(answers, [pair.target for pair in some])

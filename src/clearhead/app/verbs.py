@@ -209,7 +209,7 @@ def predict(
         rows = rows_of("-" if file is None else file, loaded, settings=settings)
     if loaded.speaks or loaded.translates:
         prefix = ways.prefix or ""
-        found: Any = continued(loaded, rows, settings=ways, long=settings.long, prefix=prefix)
+        found: Any = continued(loaded, rows, settings=ways, asking=settings, prefix=prefix)
     elif loaded.fills:
         found = fill_rows(loaded, rows, settings=settings, candidates=ways.candidates)
     elif loaded.tags:

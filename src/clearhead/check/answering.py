@@ -170,6 +170,14 @@ def told(model: Model, folder: Path) -> Iterator[Finding]:
 
 
 def said_of(folder: Path, name: str) -> Any:
-    """A field of generation_config.json, else of config.json."""
-    values = [read_json(folder / file) for file in (GENERATION, CONFIG) if (folder / file).is_file()]
-    return next((found[name] for found in values if found.get(name) is not None), None)
+    """A field of generation_config.json where it is there, else of config.json, as the published code has
+    it."""
+    config = read_json(folder / CONFIG)
+    if not (folder / GENERATION).is_file():
+        old = name == FIRST and config.get("force_bos_token_to_be_generated")
+        return config.get("bos_token_id" if old else name)
+    values = read_json(folder / GENERATION)
+    if name == START and values.get(START) is None:
+        bos = values.get("bos_token_id")
+        return config.get(START) if bos is None else bos
+    return values.get(name)

@@ -1,4 +1,6 @@
-"""How a model's answers begin and end: ids in generation_config.json, in config.json, or the tokenizer's."""
+"""How a model's answers begin and end: ids in generation_config.json or else in config.json, or the
+tokenizer's. The published code takes the first file, where it is there, in place of all such fields of the
+second."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from clearhead.text.tokenizer import Tokenizer
 CONFIG, GENERATION = "config.json", "generation_config.json"
 ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token")
 END, START, FIRST = "eos_token_id", "decoder_start_token_id", "forced_bos_token_id"
+BOS, OLD_FIRST = "bos_token_id", "force_bos_token_to_be_generated"
 
 
 @dataclass(frozen=True)
@@ -31,21 +34,43 @@ class Begin:
 
 
 class Stated:
-    """What a folder says of answers: in generation_config.json, else in config.json."""
+    """What a folder says of answers: in generation_config.json where it is there, else in config.json."""
 
     def __init__(self, folder: Path, values: Mapping[str, Any]):
-        path = folder / GENERATION
-        self.tables = [(read_json(path) if path.is_file() else {}, path), (values, folder / CONFIG)]
+        path, other = folder / GENERATION, folder / CONFIG
+        self.tables: list[tuple[Mapping[str, Any], Path]] = []
+        if path.is_file():
+            self.tables.append((read_json(path), path))
+        self.tables.append((values, other))
 
     def __call__(self, name: str) -> tuple[Any, Path]:
-        """A field's value, None where neither has it, and the file."""
-        said = [(table[name], path) for table, path in self.tables if table.get(name) is not None]
-        return said[0] if said else (None, self.tables[-1][1])
+        """A field's value, None where it is not said, and the file."""
+        table, path = self.tables[0]
+        return table.get(name), path
+
+    def needed(self, name: str) -> tuple[Any, Path]:
+        """The same, if need be from config.json: without it, no answer begins or ends."""
+        said = [(table.get(name), path) for table, path in self.tables]
+        return next((one for one in said if one[0] is not None), said[-1])
+
+    def start(self) -> tuple[Any, Path]:
+        """The id before the first of an answer: that before a text where generation_config.json names no
+        other."""
+        for name in (START, BOS)[: len(self.tables)]:
+            if self(name)[0] is not None:
+                return self(name)
+        return self.needed(START)
+
+    def first(self) -> tuple[Any, Path]:
+        """The id that is the first of an answer. An old field of config.json makes it the one of a text."""
+        table, path = self.tables[0]
+        old = len(self.tables) == 1 and table.get(OLD_FIRST)
+        return table.get(BOS if old else FIRST), path
 
 
 def end_ids(stated: Stated, tokenizer: Tokenizer) -> tuple[int, ...]:
     """The ids that end an answer; the tokenizer's end where no file names one."""
-    said, path = stated(END)
+    said, path = stated.needed(END)
     if said is None:
         eos = tokenizer.roles.get("eos_token")
         return () if eos is None else (eos,)
@@ -57,8 +82,7 @@ def end_ids(stated: Stated, tokenizer: Tokenizer) -> tuple[int, ...]:
 def beginning(stated: Stated) -> Begin:
     """How answers begin. Of words that are never said, those of several tokens are refused by name."""
     found: dict[str, int | None] = {}
-    for name in (START, FIRST):
-        said, path = stated(name)
+    for name, (said, path) in ((START, stated.start()), (FIRST, stated.first())):
         found[name] = None if said is None else an_id(said, said, source=f"{path}: {name}")
     banned, path = stated("bad_words_ids")
     rows = banned or []

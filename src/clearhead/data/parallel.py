@@ -6,7 +6,8 @@ from itertools import chain, zip_longest
 
 from clearhead.data.read import form_by_ending, records
 from clearhead.data.rows import column_of, given_text
-from clearhead.errors import DataError
+from clearhead.errors import DataError, SettingError
+from clearhead.settings import flag
 from clearhead.settings.translate import Parallel
 
 SOURCES = ("source", "src", "text")
@@ -33,9 +34,16 @@ def pairs_of(
 ) -> Iterator[Pair]:
     """The pairs of two files, line by line, or of one file of pairs, in order, blank ones too.
 
-    Raises `DataError`, naming file and place: a line without a partner, a column that is not there.
+    Raises `DataError`, naming file and place: a line without a partner, a column that is not there; and
+    `SettingError` for a column of two files of lines.
     """
     if len(paths) == 2:
+        for name in ("source_column", "target_column"):
+            if (column := getattr(reading, name)) is not None:
+                raise SettingError(
+                    f"{flag(name)} {column} is for one file of pairs, and {' and '.join(paths)} are two of "
+                    "one text a line; leave it out"
+                )
         yield from _beside(*paths, format=format, errors=errors)
         return
     (path,) = paths

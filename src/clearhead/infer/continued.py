@@ -7,10 +7,15 @@ from clearhead.data.rows import Row
 from clearhead.errors import SettingError
 from clearhead.infer.beams import beam_search
 from clearhead.infer.generate import End, beginning, tokens
+from clearhead.infer.given import refuse_unread
 from clearhead.infer.model import Model
-from clearhead.settings import Generating, Long
+from clearhead.settings import Asking, Generating
 from clearhead.tasks.examples import encode_rows
 from clearhead.text.stream import text_of
+
+ASK = Asking()
+# What an encoder–decoder reads of how it is asked about rows of a file.
+READ = ("text_column", "label_separator", "format", "empty", "long")
 
 
 @dataclass(frozen=True)
@@ -26,13 +31,23 @@ class Continued:
 
 
 def continued(
-    model: Model, rows: Sequence[Row], *, settings: Generating, long: Long | None, prefix: str = ""
+    model: Model,
+    rows: Sequence[Row],
+    *,
+    settings: Generating,
+    asking: Asking = ASK,
+    prefix: str = "",
+    context: int | None = None,
 ) -> list[tuple[Row, Continued]]:
     """One answer a row, in order, `prefix` put before each text; a prompt that leaves no room is cut to leave
-    `max_new_tokens`, at the side that the tokenizer says, or refused (`long`).
+    `max_new_tokens`, at the side that the tokenizer says, or refused (`asking.long`). Where a `context`
+    is given, no more tokens than that are read, though the model takes more.
 
-    Raises `SettingError` for several answers a prompt, or where the positions hold no answer of that length.
+    Raises `SettingError` for several answers a prompt, for options that an encoder–decoder does not read, or
+    where the positions hold no answer of that length.
     """
+    if model.translates:
+        refuse_unread(asking, read=READ, by=f"{model.name}, which turns a text into another")
     if settings.samples > 1:
         raise SettingError("--samples gives several answers to a prompt; here each row has one: leave it out")
     answer = 0 if model.config.translates else settings.most  # of its own positions, or of the prompt's
@@ -42,9 +57,10 @@ def continued(
             f"--max-new-tokens {settings.most} leaves no room for a prompt: {model.name} has "
             f"{model.limit} positions"
         )
+    room = min((size for size in (room, context) if size is not None), default=None)
     asked = [index for index, row in enumerate(rows) if not row.blank]
     prompted = [replace(rows[index], text=prefix + rows[index].text) for index in asked]
-    encodings = encode_rows(prompted, model.tokenizer, limit=room, long=long)
+    encodings = encode_rows(prompted, model.tokenizer, limit=room, long=asking.long)
     prompts = [list(encoding.ids) for encoding in encodings]
     found = [Continued(None, None, 0, None, 0)] * len(rows)
     for place, index in enumerate(asked):

@@ -1,13 +1,15 @@
 """What callers give: texts, refused where they are no list, and folders, refused where something would be
 lost."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from clearhead.checkpoint.folder import holds_model
 from clearhead.checkpoint.lock import LOG, SETTINGS, check_free
 from clearhead.errors import DataError, SettingError
+from clearhead.settings import flag
 from clearhead.text.encoding import Text
 
 
@@ -52,3 +54,11 @@ def check_replaced(place: Path, *, overwrite: bool) -> bool:
             f"overwrite: {place} is the folder of a run, whose report says what it holds; give another folder"
         )
     return True
+
+
+def refuse_unread(settings: Any, *, read: Collection[str], by: str) -> None:
+    """Refuse, by name, options that change nothing where these alone are read."""
+    for item in fields(settings):
+        if item.name not in read and getattr(settings, item.name) != item.default:
+            known = ", ".join(map(flag, read))
+            raise SettingError(f"{flag(item.name)} is not read by {by}; leave it out (read are {known})")

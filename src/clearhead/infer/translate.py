@@ -1,6 +1,6 @@
 """Files of pairs → how a model's answers compare with those that are there."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -8,10 +8,12 @@ from typing import Any
 
 from clearhead.data.parallel import Pair, pairs_of
 from clearhead.data.rows import Row
-from clearhead.errors import MissingExtra
+from clearhead.data.wording import place
+from clearhead.errors import DataError, MissingExtra
 from clearhead.infer.continued import Continued, continued
+from clearhead.infer.given import refuse_unread
 from clearhead.infer.model import Model
-from clearhead.settings import Asking, Comparing, Generating
+from clearhead.settings import Asking, Comparing, Empty, Generating
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,14 @@ class TranslationEvaluation:
 def evaluate_translations(
     model: Model, paths: Sequence[str], *, asking: Asking, comparing: Comparing
 ) -> TranslationEvaluation:
-    """BLEU and chrF of the model's answers to the pairs of files; an empty text has an empty answer."""
+    """BLEU and chrF of the model's answers to the pairs of files; one with an empty side is refused or, with
+    `empty` "skip", left out. Options that are not read are refused."""
     begin = perf_counter()
-    pairs = list(pairs_of(paths, comparing, format=asking.format))
+    by = f"the evaluation of {model.name}, which turns a text into another"
+    refuse_unread(asking, read=("format", "empty", "long"), by=by)
+    pairs = usable(pairs_of(paths, comparing, format=asking.format), empty=asking.empty)
+    if not pairs:
+        raise DataError(f"{', '.join(paths)}: no pair has text on both sides; give files that hold some")
     found = translated(model, pairs, asking=asking, ways=comparing, prefix=comparing.prefix or "")
     answers = [answer.answer or "" for answer in found]
     scored = scores(answers, [pair.target for pair in pairs])
@@ -55,12 +62,30 @@ def evaluate_translations(
     return TranslationEvaluation(told, perf_counter() - begin)
 
 
+def usable(pairs: Iterable[Pair], *, empty: Empty) -> list[Pair]:
+    """The pairs that have text on both sides; `DataError` by place for another where `empty` is "error"."""
+    found = list[Pair]()
+    for pair in pairs:
+        if not pair.blank:
+            found.append(pair)
+        elif empty == "error":
+            where, side = place(pair.file, pair.row), "source" if not pair.source.strip() else "target"
+            raise DataError(f"{where}: the {side} is empty; write one, or leave such pairs out: --empty skip")
+    return found
+
+
 def translated(
-    model: Model, pairs: Sequence[Pair], *, asking: Asking, ways: Generating, prefix: str = ""
+    model: Model,
+    pairs: Sequence[Pair],
+    *,
+    asking: Asking,
+    ways: Generating,
+    prefix: str = "",
+    context: int | None = None,
 ) -> list[Continued]:
-    """The model's answer to each pair's text, in order."""
+    """The model's answer to each pair's text, in order; of a text at most `context` tokens are read."""
     rows = [Row(pair.source, None, pair.file, pair.row, {}) for pair in pairs]
-    found = continued(model, rows, settings=ways, long=asking.long, prefix=prefix)
+    found = continued(model, rows, settings=ways, asking=asking, prefix=prefix, context=context)
     return [answer for _, answer in found]
 
 

@@ -147,10 +147,10 @@ def starting_translator(settings: Translating, pairs: Sequence[Pair]) -> Loaded:
     vocab = settings.vocab
     sides = [(pair.source for pair in pairs), (pair.target for pair in pairs)]
     if settings.separate:
-        tokenizer, target = (train_tokenizer(side, vocab=vocab) for side in sides)
+        tokenizer, target = (train_tokenizer(side, vocab=vocab, limit=settings.context) for side in sides)
     else:
         texts = (text for pair in pairs for text in (pair.source, pair.target))
-        tokenizer, target = train_tokenizer(texts, vocab=vocab), None
+        tokenizer, target = train_tokenizer(texts, vocab=vocab, limit=settings.context), None
     config = transformer(settings, tokenizer, target=target)
     refuse_huge(sizes(config))
     network = new_transformer(config, None, seed=settings.seed)

@@ -13,7 +13,6 @@ from clearhead.model.config import (
     Learned,
     LinearScaling,
     Llama3Scaling,
-    Positions,
     Relative,
     Rotary,
     Sinusoidal,
@@ -162,11 +161,10 @@ class RelativePositions(nn.Embedding):
 
 def positions_for(config: Config) -> nn.Module | None:
     """The module that gives vectors to add, None where positions are angles or biases."""
-    positions: Positions = config.positions
-    match positions:
-        case Sinusoidal():
-            return SinusoidalPositions(positions, config.embedding_width or config.width)
-        case Learned():
-            return LearnedPositions(positions, config.embedding_width or config.width)
+    match config.positions:
+        case Sinusoidal() as facts:
+            return SinusoidalPositions(facts, config.embedding_width or config.width)
+        case Learned() as facts:
+            return LearnedPositions(facts, config.embedding_width or config.width)
         case Rotary() | Relative():
             return None

@@ -70,7 +70,10 @@ class Stack(nn.Module):
         """The stream after the last block."""
         again = self.checkpointing and torch.is_grad_enabled()
         if self.relative:
-            context = replace(context, bias=self.relative(context.layout))
+            bias = self.relative(context.layout)
+            for group in context.layout.groups if again else ():
+                bias(range(group.length), range(group.length))  # what blocks share is made before them
+            context = replace(context, bias=bias)
         for block in self.blocks:
             x = recomputed(block, x, context=context) if again else block(x, context)
         x = self.norm(x) if self.norm else x

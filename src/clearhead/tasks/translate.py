@@ -105,20 +105,22 @@ def side_by_side(sources: Sequence[Sequence[int]], answers: Sequence[Sequence[in
 def encoded(
     loaded: Loaded, pairs: Sequence[tuple[str, str]], *, most: int
 ) -> tuple[list[list[int]], list[list[int]], int]:
-    """The ids of texts and of answers, each within `most` tokens, and how many pairs were cut."""
+    """The ids of texts and of answers, each within `most` tokens, with the token that ends an answer, and how
+    many pairs were cut."""
     start = loaded.begin.start
     if start is None:
         raise SettingError("this model does not say which token its answers begin with")
     sources, answers, cut = list[list[int]](), list[list[int]](), 0
+    # Where a tokenizer puts the id before the first token before every text, it is no part of the answer.
+    before = int(loaded.writer.framed([-1]).ids[0] == start)
     for begin in range(0, len(pairs), AT_ONCE):
         some = pairs[begin : begin + AT_ONCE]
         read = loaded.tokenizer.encode([source for source, _ in some], limit=most)
-        said = loaded.writer.encode([target for _, target in some], limit=most + 1)
+        said = loaded.writer.encode([target for _, target in some], limit=most + before)
         for one, other in zip(read, said, strict=True):
             cut += one.dropped > 0 or other.dropped > 0
             sources.append(list(one.ids))
-            # The id before the first token may be the one that a tokenizer puts before every text.
-            answers.append(list(other.ids[1:] if other.ids[:1] == (start,) else other.ids)[:most])
+            answers.append(list(other.ids[before:]))
     return sources, answers, cut
 
 

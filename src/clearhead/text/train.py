@@ -1,7 +1,8 @@
 """Learn a vocabulary from texts: byte-level BPE or WordPiece, the same from the same texts."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Core
@@ -32,6 +33,7 @@ def train_tokenizer(
     kind: Kind = "bpe",
     lowercase: bool = False,
     closed: bool = True,
+    limit: int | None = None,
 ) -> Tokenizer:
     """A tokenizer of at most `vocab` tokens; few texts give fewer. `texts` are read once, as a stream.
 
@@ -39,7 +41,8 @@ def train_tokenizer(
     lossless unless `lowercase`. A text becomes `<s> text </s>`, a pair `<s> first </s> second </s>`, all in
     segment 0; `<s>` is id 0, `</s>` id 1.
 
-    Not `closed`, a text becomes `<s> text`: it can be gone on with.
+    Not `closed`, a text becomes `<s> text`: it can be gone on with. `limit` is the most tokens of a text that
+    its model is to be asked about, which the files say.
 
     `wordpiece` is BERT's kind (Devlin et al. 2019), learned with the same merges: `[CLS] text [SEP]`, a pair
     in two segments, and `[UNK]` for a word with a character that is not in the vocabulary. It holds the 1,000
@@ -62,12 +65,14 @@ def train_tokenizer(
         raise SettingError(f"vocab={vocab} is too small; make it at least {MINIMUM[kind]}, for {needs[kind]}")
     if isinstance(texts, str):
         raise DataError("train_tokenizer takes a list of texts and was given one string; put it into a list")
+    stated = {} if limit is None else {"model_max_length": limit}
     if kind == "wordpiece":
         if not closed:
             raise SettingError("wordpiece closes every text with [SEP], as BERT does; use bpe or characters")
-        return _wordpiece(texts, vocab=vocab, lowercase=lowercase)
+        return _wordpiece(texts, vocab=vocab, lowercase=lowercase, stated=stated)
     learn = _bpe if kind == "bpe" else _single_characters
-    return _framed(*learn(texts, vocab=vocab, lowercase=lowercase), closed=closed)
+    core, roles = learn(texts, vocab=vocab, lowercase=lowercase)
+    return _framed(core, {**roles, **stated}, closed=closed)
 
 
 def masked_tokenizer(
@@ -129,9 +134,9 @@ def _single_characters(texts: Iterable[str], *, vocab: int, lowercase: bool) -> 
     return core, {"unk_token": UNKNOWN}
 
 
-def _framed(core: Core, roles: dict[str, str], *, closed: bool) -> Tokenizer:
+def _framed(core: Core, stated: dict[str, Any], *, closed: bool) -> Tokenizer:
     """A text becomes `<s> text </s>`, a pair `<s> first </s> second </s>`; not closed: without the last."""
-    core.add_special_tokens([BEGIN, END, *roles.values()])
+    core.add_special_tokens([BEGIN, END, *(name for name in stated.values() if isinstance(name, str))])
     end = f" {END}:0" if closed else ""
     core.post_processor = processors.TemplateProcessing(
         single=f"{BEGIN}:0 $A:0{end}",
@@ -143,13 +148,13 @@ def _framed(core: Core, roles: dict[str, str], *, closed: bool) -> Tokenizer:
         "bos_token": BEGIN,
         "eos_token": END,
         "clean_up_tokenization_spaces": False,
-        **roles,
+        **stated,
     }
     return Tokenizer(core, config)
 
 
-def _wordpiece(texts: Iterable[str], *, vocab: int, lowercase: bool) -> Tokenizer:
-    config = {**BERT.defaults, "do_lower_case": lowercase}
+def _wordpiece(texts: Iterable[str], *, vocab: int, lowercase: bool, stated: Mapping[str, Any]) -> Tokenizer:
+    config = {**BERT.defaults, "do_lower_case": lowercase, **stated}
     bare = {token: id for id, token in enumerate(CONTROL)}
     core = Core(models.WordPiece(bare, unk_token="[UNK]"))
     BERT.dress(core, config, rules={})
