@@ -1,7 +1,7 @@
 """The exceptions a user can meet. Each message names what was found, what is possible, and which knob to
 turn."""
 
-from errno import EDQUOT, EFBIG, ENOSPC
+from errno import EACCES, EDQUOT, EFBIG, ENOSPC, EPERM, EROFS
 
 
 class ClearheadError(Exception):
@@ -42,7 +42,9 @@ class Interrupted(ClearheadError):
 def refused_by_system(error: OSError) -> str:
     """What the system did not do, and with which file."""
     place = f"{error.filename}: " if error.filename else ""
-    asked = "may it be read, and written where it must be?"
+    asked = ""
     if error.errno in (ENOSPC, EDQUOT, EFBIG):
-        asked = "is there room, and may a file be so large?"
-    return f"{place}{error.strerror or error}; {asked}"
+        asked = "; is there room, and may a file be so large?"
+    elif error.errno in (EACCES, EPERM, EROFS):
+        asked = "; may it be read, and written where it must be?"
+    return f"{place}{error.strerror or error}{asked}"

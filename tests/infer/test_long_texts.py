@@ -100,7 +100,7 @@ def test_a_task_that_reads_a_text_in_one_says_so(tmp_path, capsys):
     folder = tiny_folder(tmp_path, "gpt2")
     with pytest.raises(SystemExit):
         main(["predict", str(folder), "--text", "a", "--long", "window", "--max-new-tokens", "4"])
-    assert "--long window is for labels, tags, answers and vectors" in capsys.readouterr().err
+    assert "--long window is for labels, tags, answers, vectors and masks" in capsys.readouterr().err
 
 
 def test_each_mask_is_looked_at_where_most_stands_around_it(filling):

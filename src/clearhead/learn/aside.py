@@ -11,7 +11,15 @@ from clearhead.checkpoint.embedding import POOLING
 from clearhead.checkpoint.files import PART, moved_into_place, remove, settle
 from clearhead.checkpoint.fingerprint import FINGERPRINT, MEANT
 from clearhead.checkpoint.folder import GENERATION
-from clearhead.errors import ClearheadError, Interrupted, NotFinite, SettingError, refused_by_system
+from clearhead.errors import (
+    ClearheadError,
+    DataError,
+    FolderError,
+    Interrupted,
+    NotFinite,
+    SettingError,
+    refused_by_system,
+)
 from clearhead.learn.place import LOG, REPORT, SETTINGS
 from clearhead.learn.state import states
 
@@ -81,9 +89,10 @@ def worded(error: Exception, folder: Path, *, step: int | None) -> ClearheadErro
     said = refused_by_system(error) if isinstance(error, OSError) else str(error)
     if isinstance(error, NotFinite) or (step is None and (folder / BEFORE).is_dir()):
         said += f"; {kept(folder, step)}"
-    if isinstance(error, Interrupted):
-        return Interrupted(said)
-    return SettingError(said) if isinstance(error, OSError) else ClearheadError(said)
+    if isinstance(error, OSError):
+        return SettingError(said)
+    kept_kinds = (DataError, FolderError, SettingError, Interrupted)
+    return type(error)(said) if isinstance(error, kept_kinds) else ClearheadError(said)
 
 
 def files_of_run(folder: Path) -> list[Path]:
