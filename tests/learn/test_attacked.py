@@ -76,6 +76,7 @@ def test_options_that_nothing_reads_are_refused_by_name(tmp_path, table, capsys)
         (["evaluate", speaker, "--data", table, "--long", "window"], "--long window"),
         (["evaluate", speaker, "--data", table, "--label-separator", ";"], "--label-separator"),
         (["evaluate", tmp_path / "filler", "--data", table, "--long", "error"], "--long error"),
+        (["predict", speaker, "--text", "a", "--stride", "3", "--max-new-tokens", "2"], "--stride 3"),
         (["predict", tmp_path / "filler", "--text", "[MASK] a", "--stride", "3"], "--stride 3"),
         (["predict", tiny_bert(tmp_path / "c", ("a", "b")), "--text", "a", "--stride", "3"], "--stride 3"),
     ):

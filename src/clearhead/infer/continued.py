@@ -10,7 +10,7 @@ from clearhead.infer.generate import End, beginning, tokens
 from clearhead.infer.given import refuse_unread
 from clearhead.infer.model import Model
 from clearhead.settings import Asking, Generating
-from clearhead.tasks.examples import encode_rows
+from clearhead.tasks.examples import encode_rows, refuse_stride
 from clearhead.text.stream import text_of
 
 ASK = Asking()
@@ -48,6 +48,7 @@ def continued(
     """
     if model.translates:
         refuse_unread(asking, read=READ, by=f"{model.name}, which turns a text into another")
+    refuse_stride(asking)
     if settings.samples > 1:
         raise SettingError("--samples gives several answers to a prompt; here each row has one: leave it out")
     answer = 0 if model.config.translates else settings.most  # of its own positions, or of the prompt's
