@@ -263,15 +263,11 @@ class Family:
         if twin not in given or whole not in given:
             return
         if not torch.equal(given.pop(twin), given[whole]):
-            said = (
-                f"{source}: config.json says that {twin} is {whole} (tie_word_embeddings), but they differ; "
-            )
-            said += 'if both are meant, write "tie_word_embeddings": false'
             if twin in self.twins:
-                said = (
-                    f"{source}: {twin} and {whole} differ, and a side's own table of tokens is not supported"
-                )
-            raise FolderError(said)
+                said = "differ, and a side's own table of tokens is not supported"
+                raise FolderError(f"{source}: {twin} and {whole} {said}")
+            said = f"{source}: config.json says that {twin} is {whole} (tie_word_embeddings), but they differ"
+            raise FolderError(f'{said}; if both are meant, write "tie_word_embeddings": false')
 
     def to_published(
         self, ours: Mapping[str, Tensor], *, prefixed: bool, config: Config, head: Head | None
