@@ -19,7 +19,10 @@ from clearhead.learn.translate import TranslateRun
 from clearhead.settings import Translating
 from clearhead.tasks.language import IGNORED, next_token_loss
 from clearhead.tasks.translate import Translations, side_by_side
+from published_seq2seq import build, descriptions
 from translators import NAMES, pairs, published, tiny_folder
+
+MARIAN = next(one for one in descriptions() if one["repository"] == "Helsinki-NLP/opus-mt-en-de")
 
 NOUNS = ["dog", "cat", "bird", "fish", "cow", "horse"]
 COLOURS = ["red", "green", "blue", "white"]
@@ -157,6 +160,11 @@ def test_the_report_reads_no_more_of_a_text_than_the_run_did(tmp_path, monkeypat
     ("options", "error", "said"),
     [
         ({"data": ["a", "b", "c"]}, SettingError, "--data names 3 files; give two"),
+        (
+            {"data": []},
+            SettingError,
+            "--data names 0 files .standard input is one file of pairs, --data=-.; ",
+        ),
         ({"label_smoothing": 1.0}, SettingError, "--label-smoothing 1.0 must be at least 0 and below 1"),
         ({"base": "somewhere", "layers": 2}, SettingError, "--layers shapes a new model"),
         ({"width": 30, "heads": 4}, SettingError, "width=30 cannot be shared by heads=4"),
@@ -173,11 +181,48 @@ def test_too_few_pairs_and_other_models_are_refused(tmp_path):
     data = [str(tmp_path / "a")] * 2
     with pytest.raises(DataError, match="1 pair of texts are too few"):
         TranslateRun(settings(tmp_path, data=data))
+    (tmp_path / "c").write_text("\n".join(["one", "", "two"]) + "\n")
+    with pytest.raises(DataError, match="2 pairs of texts .some are left out for an empty side. are too few"):
+        TranslateRun(settings(tmp_path, data=[str(tmp_path / "c")] * 2))
     from decoders import tiny_folder as decoder
 
     given = {"layers": 3, "width": 256, "heads": 4, "vocab": 8000}
     with pytest.raises(SettingError, match="is no encoder–decoder"):
         TranslateRun(settings(tmp_path, base=str(decoder(tmp_path / "d", "gpt2")), **given))
+
+
+def test_how_much_of_a_language_a_model_cannot_write_is_told(tmp_path):
+    base = {
+        "base": str(build(MARIAN, tmp_path / "base")),
+        "max_steps": 1,
+        "out": str(tmp_path / "out"),
+        "allow_bin": True,
+    }
+    (tmp_path / "a").write_text("the good soup\n" * 40)
+    (tmp_path / "b").write_text("ein gut Suppe 汤\n" * 40)
+    data = [str(tmp_path / name) for name in "ab"]
+    run = TranslateRun(Translating(data=data, **base))
+    told = [note for note in run.notes if "what it becomes" in note]
+    share = sum(ids.count(run.model.loaded.writer.unknown_id) for ids in run.objective.answers)
+    share /= sum(map(len, run.objective.answers))
+    assert f"{share:.1%} of the tokens of what it becomes, in pairs to learn from, are unknown" in told[0]
+    assert len(told) == 2 and 0 < share < 1
+
+
+def test_a_base_that_does_not_say_how_answers_begin_is_named(tmp_path):
+    base = tiny_folder(tmp_path / "base", "t5", decoder_start_token_id=None)
+    said = f"{base} does not say which token its answers begin with: write decoder_start_token_id into config"
+    with pytest.raises(SettingError, match=said):
+        TranslateRun(Translating(data=files(tmp_path), base=str(base), out=str(tmp_path / "out")))
+
+
+def test_a_translator_asked_for_labels_says_what_it_is(tmp_path):
+    model = ch.load(tiny_folder(tmp_path / "base", "bart"))
+    for ask in (model.predict, model.logits):
+        with pytest.raises(
+            SettingError, match="turns texts into others and gives no labels; ask it with generate"
+        ):
+            ask([])
 
 
 @pytest.mark.parametrize("task", ["classify", "language", "fill"])

@@ -124,8 +124,7 @@ class Family:
     `twins` are names under which a file may hold a tensor again. `gates` are rules of networks with gates,
     before the others, `over` those of heads over tokens. `settled` are the facts that the tensors themselves
     say (None: there, not looked at).
-    `fields` need not judge: whether a family can say what a model computes is found by reading it back.
-    """
+    Whether `fields` can say what a model computes is found by reading them back."""
 
     model_type: str
     config: Callable[[Fields], Config]
@@ -212,13 +211,12 @@ class Family:
             twice = [name for name in tensors if name != self.plain(name) and self.plain(name) in tensors]
             raise FolderError(f"{source}: tensors are there under two names: {_some(twice or list(tensors))}")
         tensors.clear()  # what is stacked is let go at once, so that no second copy of all comes to be
-        for twin, whole in self.twins.items():
+        fill = config.fill
+        tied = (config.language_head and config.tied) or (fill and fill.tied)
+        for twin, whole in (*self.twins.items(), *([self.tied] if tied else [])):
             if twin in given and whole not in given:
                 given[whole] = given.pop(twin)
             self.untwin(given, (twin, whole), source=source)
-        fill = config.fill
-        if (config.language_head and config.tied) or (fill and fill.tied):
-            self.untwin(given, self.tied, source=source)
         twin, whole = self.twin_bias if fill else ("", "")
         if twin in given and (whole not in given or not (fill and fill.tied)):
             given[whole] = given.pop(twin)  # which is what is computed with
@@ -265,10 +263,11 @@ class Family:
         if twin not in given or whole not in given:
             return
         if not torch.equal(given.pop(twin), given[whole]):
-            raise FolderError(
-                f"{source}: config.json says that {twin} is {whole} (tie_word_embeddings), but they differ; "
-                'if both are meant, write "tie_word_embeddings": false'
-            )
+            if twin in self.twins:
+                said = "differ, and a side's own table of tokens is not supported"
+                raise FolderError(f"{source}: {twin} and {whole} {said}")
+            said = f"{source}: config.json says that {twin} is {whole} (tie_word_embeddings), but they differ"
+            raise FolderError(f'{said}; if both are meant, write "tie_word_embeddings": false')
 
     def to_published(
         self, ours: Mapping[str, Tensor], *, prefixed: bool, config: Config, head: Head | None

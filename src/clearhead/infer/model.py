@@ -222,6 +222,10 @@ class Model:
         """The error for asking a body without labels for labels."""
         if self.fills:
             return SettingError(f"{self.name} fills masks and gives no labels; ask it with Model.fill")
+        if self.translates:
+            return SettingError(
+                f"{self.name} turns texts into others and gives no labels; ask it with generate"
+            )
         if self.tags:
             return SettingError(f"{self.name} tags words, and texts get no label; ask it with Model.predict")
         if self.answers:

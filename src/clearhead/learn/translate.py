@@ -42,9 +42,12 @@ class TranslateRun(ByLoss):
         if settings.validation:
             self.pairs, self.chosen_by = pairs, self.read(settings.validation)
         elif len(pairs) < TENTH:
+            left = (
+                " (some are left out for an empty side)" if any("empty side" in n for n in self.notes) else ""
+            )
             raise DataError(
-                f"{', '.join(settings.data)}: {counted(len(pairs), 'pair')} of texts are too few to learn "
-                f"from and choose by; give at least {TENTH}, or --validation too"
+                f"{', '.join(settings.data)}: {counted(len(pairs), 'pair')} of texts{left} are too few to "
+                f"learn from and choose by; give at least {TENTH}, or --validation too"
             )
         else:
             self.pairs, self.chosen_by = kept_aside(pairs, seed=settings.seed)
@@ -86,8 +89,21 @@ class TranslateRun(ByLoss):
         sources, answers, cut = encoded(loaded, texts, most=self.context)
         if cut:
             self.notes.append(f"{cut:,} of {len(pairs):,} pairs to {what} are cut to {self.context} tokens")
+        self.tell_unknown("what is read", sources, unknown=loaded.tokenizer.unknown_id, what=what)
+        self.tell_unknown("what it becomes", answers, unknown=loaded.writer.unknown_id, what=what)
         assert loaded.begin.start is not None
         return Translations(sources, answers, loaded.begin.start, self.settings.label_smoothing)
+
+    def tell_unknown(
+        self, side: str, ids: Sequence[Sequence[int]], *, unknown: int | None, what: str
+    ) -> None:
+        """Tell of a side's tokens that the vocabulary has no pieces for."""
+        count = 0 if unknown is None else sum(one.count(unknown) for one in ids)
+        share = count / sum(map(len, ids))
+        if count:
+            self.notes.append(
+                f"{share:.1%} of the tokens of {side}, in pairs to {what}, are unknown to the vocabulary"
+            )
 
     @property
     def learned(self) -> list[Pair]:

@@ -103,9 +103,10 @@ class Translating(Opening, Translator, Parallel, Learning):
         for name in ("data", "validation"):
             files = getattr(self, name)
             if files is not None and len(files) not in (1, 2):
+                hint = "" if files else " (standard input is one file of pairs, --data=-)"
                 raise SettingError(
-                    f"--{name} names {len(files)} files; give two (what is read, what it becomes), or one of "
-                    "pairs"
+                    f"--{name} names {len(files)} files{hint}; give two (what is read, what it "
+                    "becomes), or one of pairs"
                 )
         if not 0 <= self.label_smoothing < 1:
             raise SettingError(f"--label-smoothing {self.label_smoothing} must be at least 0 and below 1")

@@ -128,11 +128,14 @@ def _pieces(path: Path, kind: Kind, *, config: Mapping[str, Any]) -> Core:
     if model.charsmap:
         check_charsmap(path, model.charsmap)
         core.normalizer = normalizers.Precompiled(model.charsmap)
-    special = [piece for piece in model.pieces if piece.sort in (Sort.CONTROL, Sort.WRITTEN)]
-    for piece in special:
-        control = piece.sort is Sort.CONTROL
-        add = core.add_special_tokens if control else core.add_tokens
-        add([AddedToken(piece.text, normalized=False, special=control)])
+    for piece in model.pieces:
+        if piece.sort is Sort.WRITTEN:
+            raise FolderError(
+                f"{path}: the user-defined piece {piece.text!r} is not supported: SentencePiece and its "
+                f"published readers give different ids around it; {CONVERT}"
+            )
+        if piece.sort is Sort.CONTROL:
+            core.add_special_tokens([AddedToken(piece.text, normalized=False, special=True)])
     return core
 
 

@@ -57,7 +57,8 @@ def read_t5(path: Path, config: Config) -> WholeTranslator:
     scaled, head = head_of(config, tensors)
     shapes = stack_shapes(config, "encoder", layers=layers, buckets=buckets, gated=gated)
     shapes |= stack_shapes(config, "decoder", layers=deep, buckets=buckets, gated=gated)
-    shapes |= table_shapes(tensors, SHARED, shape=shape) | table_shapes(tensors, head, shape=shape)
+    words = head if SHARED[0] in head else SHARED
+    shapes |= table_shapes(tensors, words, shape=shape) | table_shapes(tensors, head, shape=shape)
     arrays = tensors.take(shapes, ignored=IGNORED)
     facts = BlockFacts(
         heads=field(config, "num_heads", kind=int),
@@ -67,7 +68,7 @@ def read_t5(path: Path, config: Config) -> WholeTranslator:
         gated=gated,
         norm="rms",
     )
-    embedding = Embedding(tokens=table(path, arrays, names=SHARED), positions=None, segments=None, norm=None)
+    embedding = Embedding(tokens=table(path, arrays, names=words), positions=None, segments=None, norm=None)
     near, far = (Relative(arrays[f"{name}.{BIAS}"], distance) for name in ("encoder", "decoder"))
     return WholeTranslator(
         name=str(path),
