@@ -1,10 +1,15 @@
-"""Positions as JSON, and back."""
+"""Positions as JSON, and back; positions as they are stored."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from clearhead.errors import FolderError
+import torch
+from torch import Tensor
+
+from clearhead.errors import FolderError, SettingError
 from clearhead.model.config import (
+    Config,
     Learned,
     LinearScaling,
     Llama3Scaling,
@@ -13,6 +18,7 @@ from clearhead.model.config import (
     Rotary,
     Sinusoidal,
 )
+from clearhead.model.positions import CHUNK, sinusoids
 
 POSITIONS: dict[str, type] = {
     "sinusoidal": Sinusoidal,
@@ -20,6 +26,7 @@ POSITIONS: dict[str, type] = {
     "rotary": Rotary,
     "relative": Relative,
 }
+SINES = tuple(f"{name}.embed_positions.weight" for name in ("encoder", "decoder"))
 SCALINGS: dict[str, type] = {"linear": LinearScaling, "llama3": Llama3Scaling}
 
 
@@ -47,3 +54,18 @@ def spelled(positions: Positions) -> dict[str, Any]:
         name = next(name for name, kind in SCALINGS.items() if isinstance(scaling, kind))
         said["scaling"] = {"kind": name, **asdict(scaling)}
     return said
+
+
+def refuse_other_sines(config: Config, given: Mapping[str, Tensor | None]) -> None:
+    """Refuse stored positions of an encoder–decoder whose positions are sines, where they are none."""
+    for name in SINES if isinstance(config.positions, Sinusoidal) else ():
+        stored = given.get(name)
+        if stored is not None and not is_sines(stored.float(), config.width):
+            raise SettingError(f"{name} holds other numbers than sines, which is not supported")
+
+
+def is_sines(table: Tensor, width: int) -> bool:
+    """Whether these are the sines of places, as exact as two bytes hold them."""
+    right = torch.cat([sinusoids(chunk, width) for chunk in range(1 + len(table) // CHUNK)])[: len(table)]
+    right = torch.cat([right[:, 0::2], right[:, 1::2]], dim=1)
+    return table.shape == right.shape and torch.allclose(table, right.float(), rtol=0, atol=5e-3)

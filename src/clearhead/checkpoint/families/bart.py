@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from clearhead.checkpoint.families.gpt2 import head, new_head
 from clearhead.checkpoint.family import Family, as_row, halves, projections, same
+from clearhead.checkpoint.places import refuse_other_sines
 from clearhead.checkpoint.translate import (
     ACTIVATIONS,
     SPELLED,
@@ -20,9 +20,7 @@ from clearhead.checkpoint.translate import (
     translates,
     write_plain,
 )
-from clearhead.errors import SettingError
 from clearhead.model.config import Config, Head, Learned, Sinusoidal
-from clearhead.model.positions import CHUNK, sinusoids
 
 BART, MARIAN = "BartForConditionalGeneration", "MarianMTModel"
 
@@ -42,7 +40,6 @@ def side(name: str, ours: str) -> tuple[Any, ...]:
     )
 
 
-SINES = tuple(f"{name}.embed_positions.weight" for name in ("encoder", "decoder"))
 RECALL, OURS = "decoder.layers.{i}.encoder_attn", "decoder.blocks.{i}.recall"
 RULES = (
     same("shared.weight", "embedding.tokens.weight"),
@@ -91,18 +88,8 @@ def config(fields: Fields, *, marian: bool) -> Config:
 
 def settled(config: Config, given: Mapping[str, Tensor | None]) -> Config:
     """The head's bias is no field: it is there or not. Marian's sines may be stored, and are nothing else."""
-    for name in SINES if isinstance(config.positions, Sinusoidal) else ():
-        stored = given.get(name)
-        if stored is not None and not is_sines(stored.float(), config.width):
-            raise SettingError(f"{name} holds other numbers than sines, which is not supported")
+    refuse_other_sines(config, given)
     return replace(config, language_bias="final_logits_bias" in given)
-
-
-def is_sines(table: Tensor, width: int) -> bool:
-    """Whether these are the sines of places, as exact as two bytes hold them."""
-    right = torch.cat([sinusoids(chunk, width) for chunk in range(1 + len(table) // CHUNK)])[: len(table)]
-    right = torch.cat([right[:, 0::2], right[:, 1::2]], dim=1)
-    return table.shape == right.shape and torch.allclose(table, right.float(), rtol=0, atol=5e-3)
 
 
 def fields(config: Config, head: Head | None, *, marian: bool) -> dict[str, Any]:
