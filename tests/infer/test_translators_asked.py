@@ -1,5 +1,6 @@
 """Options of a model that turns texts into others: each is read, or refused by its name."""
 
+import io
 import json
 from dataclasses import fields
 
@@ -81,3 +82,27 @@ def test_a_file_that_can_be_trained_on_can_be_asked_about(model, files, capsys):
     assert done.value.code == 0, said.err
     assert [line["text"] for line in lines] == ["the good soup", "", "bread"]
     assert [line["answer"] is None for line in lines] == [False, True, False]
+
+
+def test_a_file_with_bytes_that_training_took_is_evaluated_with_the_same_option(model, files, capsys):
+    (files / "b.en").write_bytes(b"the good so\xffup\n")
+    (files / "b.de").write_text("die gute Suppe\n")
+    source, target = str(files / "b.en"), str(files / "b.de")
+    with pytest.raises(DataError, match="UTF-8"):
+        ch.evaluate(model, source, references=target, max_new_tokens=2)
+    found = ch.evaluate(model, source, references=target, max_new_tokens=2, errors="replace")
+    assert found.metrics.texts == 1
+    asked = ["evaluate", model.name, "--data", source, "--references", target, "--errors", "replace"]
+    with pytest.raises(SystemExit) as done:
+        main([*asked, "--max-new-tokens", "2"])
+    assert done.value.code == 0, capsys.readouterr().err
+
+
+def test_a_line_that_is_piped_in_is_the_text_of_the_command_line(model, monkeypatch, capsys):
+    answers = []
+    for given, piped in (["the soup"], ""), ([], "the soup\n"):
+        monkeypatch.setattr("sys.stdin", io.StringIO(piped))
+        with pytest.raises(SystemExit):
+            main(["generate", model.name, *given, "--max-new-tokens", "3", "--json"])
+        answers.append(json.loads(capsys.readouterr().out))
+    assert answers[0] == answers[1] and answers[0]["prompt"] == "the soup"

@@ -220,7 +220,7 @@ def test_a_translator_asked_for_labels_says_what_it_is(tmp_path):
     model = ch.load(tiny_folder(tmp_path / "base", "bart"))
     for ask in (model.predict, model.logits):
         with pytest.raises(
-            SettingError, match="turns texts into others and gives no labels; ask it with generate"
+            SettingError, match="turns texts into others, without labels; ask it with generate"
         ):
             ask([])
 

@@ -41,7 +41,7 @@ def generate(
     if prompt is None:
         if sys.stdin.isatty():
             raise SettingError("no prompt: give the text to go on with, or pipe it in")
-        prompt = sys.stdin.read()
+        prompt = sys.stdin.read().removesuffix("\n")  # which ends the line, as in `echo TEXT | …`
     refuse_bytes(prompt, "the prompt")
     loaded = load(model, **asdict(opening))
     ids = [list(encoding.ids) for encoding in loaded.tokenizer.encode([prompt])]

@@ -132,7 +132,11 @@ def evaluate(
         return 0
     if loaded.translates:
         compared = evaluate_translations(
-            loaded, files_of_pairs(data, comparing), asking=settings, comparing=comparing
+            loaded,
+            files_of_pairs(data, comparing),
+            asking=settings,
+            comparing=comparing,
+            errors=scoring.errors,
         )
         show.pairs(asdict(compared.metrics) | {"seconds": compared.seconds}, as_json=json)
         return 0
@@ -225,6 +229,8 @@ def refuse_other(model: "Model", *given: Any) -> None:
     """Refuse, by name, options of these settings that are for another kind of model."""
     for settings in given:
         for name in (item.name for item in fields(settings)):
+            if name == "errors" and model.translates:
+                continue  # read with the pairs, as in training
             if name == "skip_bad_rows":
                 what, right = "models that find answers or tag words", model.answers or model.tags
             elif name in TAGGING:

@@ -99,8 +99,9 @@ def evaluate(model: Model, data: str | Path, **options: Any) -> AnyEvaluation:
     if model.translates:
         comparing, options = some_of(Comparing, options)
         files = files_of_pairs(data, comparing)
-        asking = made(Asking, options)
-        return evaluate_translations(model, files, asking=asking, comparing=comparing)
+        given = {"errors": options.pop("errors")} if "errors" in options else {}
+        errors, asking = made(Scoring, given).errors, made(Asking, options)
+        return evaluate_translations(model, files, asking=asking, comparing=comparing, errors=errors)
     if model.speaks or model.fills:
         scoring, options = some_of(Scoring, options)
         if model.speaks:

@@ -223,9 +223,7 @@ class Model:
         if self.fills:
             return SettingError(f"{self.name} fills masks and gives no labels; ask it with Model.fill")
         if self.translates:
-            return SettingError(
-                f"{self.name} turns texts into others and gives no labels; ask it with generate"
-            )
+            return SettingError(f"{self.name} turns texts into others, without labels; ask it with generate")
         if self.tags:
             return SettingError(f"{self.name} tags words, and texts get no label; ask it with Model.predict")
         if self.answers:

@@ -14,6 +14,7 @@ from clearhead.infer.continued import Continued, continued
 from clearhead.infer.given import refuse_unread
 from clearhead.infer.model import Model
 from clearhead.settings import Asking, Comparing, Empty, Generating
+from clearhead.settings.asking import Errors
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,14 @@ class TranslationEvaluation:
 
 
 def evaluate_translations(
-    model: Model, paths: Sequence[str], *, asking: Asking, comparing: Comparing
+    model: Model, paths: Sequence[str], *, asking: Asking, comparing: Comparing, errors: Errors = "strict"
 ) -> TranslationEvaluation:
     """BLEU and chrF of the model's answers to the pairs of files; one with an empty side is refused or, with
     `empty` "skip", left out. Options that are not read are refused."""
     begin = perf_counter()
     by = f"the evaluation of {model.name}, which turns a text into another"
     refuse_unread(asking, read=("format", "empty", "long"), by=by)
-    pairs = usable(pairs_of(paths, comparing, format=asking.format), empty=asking.empty)
+    pairs = usable(pairs_of(paths, comparing, format=asking.format, errors=errors), empty=asking.empty)
     if not pairs:
         raise DataError(f"{', '.join(paths)}: no pair has text on both sides; give files that hold some")
     found = translated(model, pairs, asking=asking, ways=comparing, prefix=comparing.prefix or "")
