@@ -26,6 +26,8 @@ POSITIONS: dict[str, type] = {
     "rotary": Rotary,
     "relative": Relative,
 }
+# Names of an encoder–decoder's tables: that of tokens, under which it may be there again, those of positions.
+TABLE, TWINS = "shared.weight", tuple(f"{name}.embed_tokens.weight" for name in ("encoder", "decoder"))
 SINES = tuple(f"{name}.embed_positions.weight" for name in ("encoder", "decoder"))
 SCALINGS: dict[str, type] = {"linear": LinearScaling, "llama3": Llama3Scaling}
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clearhead.checkpoint.families.gpt2 import head, new_head
 from clearhead.checkpoint.family import Family, as_row, halves, projections, same
-from clearhead.checkpoint.places import refuse_other_sines
+from clearhead.checkpoint.places import TABLE, TWINS, refuse_other_sines
 from clearhead.checkpoint.translate import (
     ACTIVATIONS,
     SPELLED,
@@ -108,8 +108,7 @@ def fields(config: Config, head: Head | None, *, marian: bool) -> dict[str, Any]
 
 NAMES: dict[str, Any] = {
     "prefix": "model.", "bare": ("lm_head.", "final_logits_bias"), "settled": settled,
-    "tied": ("lm_head.weight", "shared.weight"),
-    "twins": {f"{name}.embed_tokens.weight": "shared.weight" for name in ("encoder", "decoder")},
+    "tied": ("lm_head.weight", TABLE), "twins": dict.fromkeys(TWINS, TABLE),
 }  # fmt: skip
 FAMILIES = (
     Family(

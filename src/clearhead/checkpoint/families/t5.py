@@ -10,6 +10,7 @@ from torch import Tensor
 
 from clearhead.checkpoint.families.gpt2 import head, new_head
 from clearhead.checkpoint.family import Family, halves, projections, same
+from clearhead.checkpoint.places import TABLE, TWINS
 from clearhead.checkpoint.translate import (
     Fields,
     gated_activation,
@@ -63,7 +64,6 @@ PLAIN = {
     "d_ff": ("hidden", 2048), "num_layers": ("layers", 6), "num_heads": ("heads", 8),
     "layer_norm_epsilon": ("epsilon", 1e-6), "dropout_rate": ("dropout", 0.1),
 }  # fmt: skip
-TWINS = tuple(f"{name}.embed_tokens.weight" for name in ("encoder", "decoder"))
 FIXED: dict[str, Any] = {
     "norm": Norm.RMS, "norm_first": True, "bias": False, "language_head": True, "scale_scores": False,
 }  # fmt: skip
@@ -97,8 +97,7 @@ def config(fields: Fields) -> Config:
 def settled(config: Config, given: Mapping[str, Tensor | None]) -> Config:
     """A head beside the embedding that is another matrix is one of its own, whatever the config says: the
     published code writes that both are tied."""
-    own = given.get("lm_head.weight")
-    table = next((given[name] for name in ("shared.weight", *TWINS) if name in given), None)
+    own, table = given.get("lm_head.weight"), next((given[n] for n in (TABLE, *TWINS) if n in given), None)
     apart = own is not None and table is not None and not torch.equal(own, table)
     return replace(config, tied=False) if apart else config
 
@@ -124,6 +123,5 @@ FAMILY = Family(
     # Of a bias that the first models held and never used.
     ignored=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
     tied=("lm_head.weight", "shared.weight"), settled=settled,
-    gates=(gates("encoder", 1), gates("decoder", 2)),
-    twins=dict.fromkeys(TWINS, "shared.weight"),
+    gates=(gates("encoder", 1), gates("decoder", 2)), twins=dict.fromkeys(TWINS, TABLE),
 )  # fmt: skip
