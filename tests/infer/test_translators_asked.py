@@ -106,3 +106,13 @@ def test_a_line_that_is_piped_in_is_the_text_of_the_command_line(model, monkeypa
             main(["generate", model.name, *given, "--max-new-tokens", "3", "--json"])
         answers.append(json.loads(capsys.readouterr().out))
     assert answers[0] == answers[1] and answers[0]["prompt"] == "the soup"
+
+
+@pytest.mark.parametrize("beams", [1, 2])
+def test_more_tokens_than_there_are_positions_are_refused(model, beams):
+    said = "--min-new-tokens 40 is more than .* has positions for: 39"
+    row = Row("the good soup", None, "x", 1, {})
+    with pytest.raises(SettingError, match=said):
+        continued(model, [row], settings=Generating(min_new_tokens=40, beams=beams))
+    (answered,) = continued(model, [row], settings=Generating(min_new_tokens=39, beams=beams))
+    assert answered[1].tokens == 39

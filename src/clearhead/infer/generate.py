@@ -169,7 +169,12 @@ def begin(model: Model, prompt: Sequence[int], *, text: int, sample: int, settin
 
 
 def most_of(model: Model, prompt: Sequence[int], *, settings: Generating) -> int:
-    """Most tokens of the answer to a prompt."""
+    """Most tokens of the answer to a prompt; SettingError where a decoder has no positions for the least."""
+    limit, least = model.config.limit, settings.min_new_tokens
+    if model.config.translates and limit is not None and least >= limit:
+        raise SettingError(
+            f"--min-new-tokens {least} is more than {model.name} has positions for: {limit - 1}"
+        )
     return settings.most_of(len(prompt)) if model.config.translates else settings.most
 
 
