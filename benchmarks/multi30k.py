@@ -195,7 +195,8 @@ def main() -> None:
             found[side] = result
             if side == "clearhead" and not options.seconds:
                 job["seconds"] = result["seconds"]
-            measuring.say(f"{side}: {result['epochs']:.1f} epochs in {result['seconds']:.0f} s")
+            bleu = ", ".join(f"{way} {said['bleu']:.2f}" for way, said in result["answers"].items())
+            measuring.say(f"{side}: {result['epochs']:.1f} epochs in {result['seconds']:.0f} s; BLEU: {bleu}")
     measuring.report(measuring.facts(options.cores), {"job": job, "found": found}, file=options.json)
     print(f"\n{table(found)}\n")
     for side, result in found.items():
