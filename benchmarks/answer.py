@@ -170,6 +170,9 @@ def learned_by_peer(job: Job) -> Result:
     import torch
     from transformers import AutoModelForQuestionAnswering
 
+    from plain_gpt import adamw
+    from rotten_tomatoes import share_of_peak
+
     torch.set_num_threads(job["cores"])
     folder = Path(job["folder"])
     said = json.loads((folder / "steps.json").read_text())
@@ -190,17 +193,11 @@ def learned_by_peer(job: Job) -> Result:
     def learn(steps: list[list[int]], *, total: int, dropout: bool) -> tuple[torch.nn.Module, list[float]]:
         torch.manual_seed(job["seed"])
         model = AutoModelForQuestionAnswering.from_pretrained(folder / "base").train(dropout)
-        groups = [
-            {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": 0.01},
-            {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
-        ]
-        optimizer = torch.optim.AdamW(groups, lr=RATE, fused=True)
-        warm = max(1, round(0.1 * total))
+        optimizer = adamw(model, rate=RATE, decay=0.01)
         losses = []
         for number, members in enumerate(steps, 1):
-            rate = min(number / warm, (total + 1 - number) / (total + 1 - warm))
             for group in optimizer.param_groups:
-                group["lr"] = RATE * rate
+                group["lr"] = RATE * share_of_peak(number, steps=total)
             loss = model(**batch(members)).loss
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

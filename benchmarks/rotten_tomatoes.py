@@ -75,6 +75,8 @@ def plain(job: Job) -> Result:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
     from transformers.trainer_pt_utils import get_length_grouped_indices
 
+    from plain_gpt import adamw
+
     torch.set_num_threads(job["cores"])
     torch.manual_seed(job["seed"])
     tokenizer = AutoTokenizer.from_pretrained(job["model"])
@@ -106,11 +108,7 @@ def plain(job: Job) -> Result:
     training, targets = read("train")
     validation, test = read("validation"), read("test")
     lengths, chance = [len(ids) for ids in training], torch.Generator().manual_seed(job["seed"])
-    groups = [
-        {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": DECAY},
-        {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=RATE, fused=True)
+    optimizer = adamw(model, rate=RATE, decay=DECAY)
     steps = job["epochs"] * -(-len(training) // SIZE)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: share_of_peak(done + 1, steps=steps))
 

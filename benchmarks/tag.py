@@ -27,7 +27,7 @@ from statistics import mean
 import measuring
 from measuring import Job, Result
 
-RATE, WARMUP, DECAY, LONGEST_GRADIENT = 1e-4, 0.1, 0.01, 1.0
+RATE, DECAY, LONGEST_GRADIENT = 1e-4, 0.01, 1.0
 FIRST, NEAR = 20, 1e-4
 
 
@@ -78,6 +78,8 @@ def plain(job: Job) -> Result:
 
     from clearhead.data.schemes import places
     from clearhead.tasks.scores_tags import measure_tags
+    from plain_gpt import adamw
+    from rotten_tomatoes import share_of_peak
 
     torch.set_num_threads(job["cores"])
     folder = Path(job["folder"])
@@ -98,11 +100,7 @@ def plain(job: Job) -> Result:
         return model(**tokenizer.pad({"input_ids": texts}, return_tensors="pt")).logits
 
     ids, firsts = encoded(plan["training"])
-    groups = [
-        {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": DECAY},
-        {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=RATE, fused=True)
+    optimizer = adamw(model, rate=RATE, decay=DECAY)
     count = len(plan["steps"])
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: share_of_peak(done + 1, steps=count))
 
@@ -137,12 +135,6 @@ def plain(job: Job) -> Result:
     words = sum(len(tags) for _, tags in plan["dev"])
     metrics = measure_tags(right, said, types=(), words=words, same=same, loss=0.0)
     return {"seconds": seconds, "losses": losses, "f1": metrics.f1}
-
-
-def share_of_peak(step: int, *, steps: int) -> float:
-    """The learning rate of a step, counted from 1, over the peak: linear up, then linear down."""
-    warmup = max(1, round(WARMUP * steps))
-    return step / warmup if step <= warmup else (steps + 1 - step) / (steps + 1 - warmup)
 
 
 MEASURE = {"clearhead": clearhead, "plain loop": plain}

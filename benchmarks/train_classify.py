@@ -85,6 +85,8 @@ def usual(job: Job, *, order: str, dropout: float) -> Result:
     from transformers import BertForSequenceClassification, get_linear_schedule_with_warmup
     from transformers.trainer_pt_utils import get_length_grouped_indices
 
+    from plain_gpt import adamw
+
     torch.set_num_threads(job["cores"])
     torch.manual_seed(0)
     rates = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
@@ -93,11 +95,7 @@ def usual(job: Job, *, order: str, dropout: float) -> Result:
     texts = shapes.random_texts(lengths, vocab=job["shape"]["vocab"])
     targets = torch.tensor(labels(len(texts)))
     chance = torch.Generator().manual_seed(0)
-    groups = [
-        {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": DECAY},
-        {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=RATE, fused=True)
+    optimizer = adamw(model, rate=RATE, decay=DECAY)
     steps = -(-len(texts) // SIZE)
     schedule = get_linear_schedule_with_warmup(optimizer, round(WARMUP * steps), steps)
     model.train()

@@ -85,6 +85,8 @@ def usual(job: Job, *, order: str, dropout: float) -> Result:
     )
     from transformers.trainer_pt_utils import get_length_grouped_indices
 
+    from plain_gpt import adamw
+
     torch.set_num_threads(job["cores"])
     torch.manual_seed(0)
     rates = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
@@ -106,11 +108,7 @@ def usual(job: Job, *, order: str, dropout: float) -> Result:
         return batch if (batch["labels"] >= 0).any() else hidden(members)
 
     batches = [hidden(members) for members in cut]
-    groups = [
-        {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": DECAY},
-        {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=RATE, fused=True)
+    optimizer = adamw(model, rate=RATE, decay=DECAY)
     schedule = get_linear_schedule_with_warmup(optimizer, round(WARMUP * len(batches)), len(batches))
     model.train()
 

@@ -61,7 +61,6 @@ def test_the_same_rule_in_training_evaluation_and_prediction(model, tmp_path, ca
     path = tmp_path / "reviews.csv"
     rows = [(LONG, "good"), ("bad film", "bad"), ("so so " * 30, "mixed"), ("fine", "good")] * 3
     path.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
-    path.write_text(path.read_text().replace("\n", "\n"))
     run = ch.train(
         "classify", data=str(path), validation=str(path), base=str(model.loaded.folder), epochs=1,
         out=str(tmp_path / "run"), long="window", stride=9, dropout=0.0,

@@ -237,15 +237,25 @@ def test_windows_are_learned_by_their_mean(pairs, tmp_path):
     assert any(len(one.windows) > 1 for one in run.objective.sides[0])
     assert all(progress.step.loss > 0 for progress in run)
     cut = run_of(pairs, tmp_path / "cut", base=str(base), max_steps=1)
-    assert any("in 72 of 72 pairs a text is cut to 5 tokens" in note for note in cut.notes)
+    assert "in 72 of 72 pairs to learn from a text is cut to 5 tokens" in cut.notes
+    assert "in 8 of 8 pairs to choose by a text is cut to 5 tokens" in cut.notes
     with pytest.raises(DataError, match=r"pairs.csv, row \d+: the text has 7 tokens, the model takes 5"):
         run_of(pairs, tmp_path / "cut", base=str(base), long="error")
+
+
+def test_a_text_to_choose_by_that_is_too_long_is_refused_before_the_first_step(tmp_path):
+    base = sentence_folder(tmp_path / "base", limit=5)
+    names = ("anchor", "positive")
+    short = write(tmp_path / "short.csv", names, [("soup", "bread"), ("bread", "soup"), ("the", "table")])
+    long = write(tmp_path / "long.csv", names, [("soup", "bread"), ("soup", "the soup and the bread was")])
+    with pytest.raises(DataError, match=r"long.csv, row \d+: the text has \d+ tokens, the model takes 5"):
+        run_of(short, tmp_path / "run", base=str(base), long="error", validation=str(long))
 
 
 @pytest.mark.parametrize(
     ("names", "rows", "said"),
     [
-        (("anchor", "positive"), [("a", "b")], "1 pair of texts are too few to learn from and choose by"),
+        (("anchor", "positive"), [("a", "b")], "1 pair with text on both sides are too few"),
         (("anchor", "positive"), [("a", "b")] * 20, "pairs that all have the same second text to learn from"),
         (("anchor", "positive"), [(f"{n}", "b") for n in range(20)], "there is nothing to tell it from"),
         (("anchor", "positive", "score"), [("a", "b", 1)] * 20, "all pairs have the same score"),

@@ -188,6 +188,10 @@ def test_long_sentences_are_learned_in_windows_each_word_once(data, tmp_path):
         ClearheadError, match=r"long.conll, row 1: the text has \d+ tokens, the model takes 32"
     ):
         run_of(long, tmp_path / "error", base=str(base), long="error")
+    short = tmp_path / "short.conll"
+    short.write_text(data.read_text())
+    with pytest.raises(ClearheadError, match=r"long.conll, row 1: the text has \d+ tokens"):  # before a step
+        run_of(short, tmp_path / "aside", base=str(base), long="error", validation=str(long))
 
 
 @pytest.mark.parametrize("name", ["bert", "modernbert"])

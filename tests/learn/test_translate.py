@@ -179,10 +179,10 @@ def test_what_cannot_be_is_refused_by_name(tmp_path, options, error, said):
 def test_too_few_pairs_and_other_models_are_refused(tmp_path):
     (tmp_path / "a").write_text("one\n")
     data = [str(tmp_path / "a")] * 2
-    with pytest.raises(DataError, match="1 pair of texts are too few"):
+    with pytest.raises(DataError, match="1 pair with text on both sides are too few"):
         TranslateRun(settings(tmp_path, data=data))
     (tmp_path / "c").write_text("\n".join(["one", "", "two"]) + "\n")
-    with pytest.raises(DataError, match="2 pairs of texts .some are left out for an empty side. are too few"):
+    with pytest.raises(DataError, match="2 pairs with text on both sides are too few"):
         TranslateRun(settings(tmp_path, data=[str(tmp_path / "c")] * 2))
     from decoders import tiny_folder as decoder
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from clearhead.check.finding import RIGHT, SAME, Finding, judged
+from clearhead.check.finding import RIGHT, Finding, in_company, judged
 from clearhead.infer.model import Model
 from clearhead.reference import folder as reference
+from clearhead.reference import softmax
 from clearhead.reference.whole import WholeModel
 from clearhead.text.masks import MASK, with_masks
 
@@ -25,16 +26,8 @@ def filling(model: Model, folder: Path) -> Iterator[Finding]:
     """Both laws; `folder` holds the model. Texts that are too long for it are left out."""
     tokenizer, longest = model.tokenizer, model.limit or 10**9
     fits = [text for text in TEXTS if len(with_masks(tokenizer, text, name="").ids) <= longest]
-    together = model.fill(fits[::-1])[::-1]
     alone = [model.fill([text])[0] for text in fits]
-    same = sum(one == two for one, two in zip(together, alone, strict=True))
-    yield judged(
-        SAME,
-        "what stands behind a mask keeps every bit in any company",
-        holds=same == len(fits),
-        figure=f"{same} of {len(fits)} texts the same",
-        hint="an answer depends on the others: on their number or their order",
-    )
+    yield in_company("what stands behind a mask keeps", model.fill(fits[::-1])[::-1], alone=alone)
     whole, right = reference.read(folder), 0
     assert isinstance(whole, WholeModel)
     mask = tokenizer.roles["mask_token"]
@@ -42,8 +35,7 @@ def filling(model: Model, folder: Path) -> Iterator[Finding]:
         encoding = with_masks(tokenizer, text, name="")
         places = [place for place, id in enumerate(encoding.ids) if id == mask]
         logits = whole.fill_logits(encoding.ids, encoding.segments)[places]
-        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-        shares /= shares.sum(axis=1, keepdims=True)
+        shares = softmax(logits)
         right += len(filled.masks) == text.count(MASK) and all(
             abs(row[one.token] - one.score) < NEAR and one.score + NEAR > best
             for row, found in zip(shares, filled.masks, strict=True)

@@ -1,5 +1,6 @@
 """What a check found."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -29,3 +30,15 @@ class Finding:
 def judged(promise: str, law: str, *, holds: bool, figure: str, hint: str) -> Finding:
     """A finding that passes or fails; the hint is kept for a failure."""
     return Finding(promise, law, Verdict.PASS if holds else Verdict.FAIL, figure, "" if holds else hint)
+
+
+def in_company(what: str, together: Sequence[object], *, alone: Sequence[object]) -> Finding:
+    """The law that answers to texts are the same to the last bit whichever others are asked with them."""
+    same = sum(one == other for one, other in zip(together, alone, strict=True))
+    return judged(
+        SAME,
+        f"{what} every bit in any company",
+        holds=same == len(alone),
+        figure=f"{same} of {len(alone)} texts the same",
+        hint="an answer depends on the others: on their number or their order",
+    )

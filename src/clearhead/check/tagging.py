@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.check.finding import RIGHT, SAME, TEXT, Finding, judged
+from clearhead.check.finding import RIGHT, TEXT, Finding, in_company, judged
 from clearhead.check.samples import TEXTS
-from clearhead.check.words import cut, stated_labels
+from clearhead.check.words import cut, kept, stated_labels
 from clearhead.infer.model import Model
 from clearhead.reference import folder as reference
+from clearhead.reference import softmax
 from clearhead.tasks.tag import TagResult, Word
 from clearhead.text.tokenizer import Encoding
 
@@ -20,16 +21,8 @@ NEAR = 2e-5  # float32, of a probability
 def tagging(model: Model, folder: Path) -> Iterator[Finding]:
     """The laws; `folder` holds the model."""
     given = [*TEXTS, TEXTS[0] * 300]
-    together = model.predict(given[::-1])[::-1]
     alone = [model.predict([text])[0] for text in given]
-    same = sum(one == other for one, other in zip(together, alone, strict=True))
-    yield judged(
-        SAME,
-        "the tags of a text keep every bit in any company",
-        holds=same == len(given),
-        figure=f"{same} of {len(given)} texts the same",
-        hint="an answer depends on the others: on their number or their order",
-    )
+    yield in_company("the tags of a text keep", model.predict(given[::-1])[::-1], alone=alone)
     limit, whole, table = model.limit or 10**9, reference.read(folder), stated_labels(folder)
     table = table or {str(number): label for number, label in enumerate(model.loaded.labels)}
     numbers = {name: int(number) for number, name in table.items()}
@@ -38,12 +31,12 @@ def tagging(model: Model, folder: Path) -> Iterator[Finding]:
         assert isinstance(result, TagResult)
         encoding = model.tokenizer.encode([text])[0]
         ids, segments, dropped = cut(encoding, limit, side=model.tokenizer.truncation_side)
-        kept = kept_of(encoding, dropped, side=model.tokenizer.truncation_side)
+        places = kept(encoding, limit, side=model.tokenizer.truncation_side)
         logits = whole.logits(ids, segments)
         firsts = first_pieces(text, encoding, numbers=model.tokenizer.words(text))
         right += result.dropped == dropped and all(
-            agrees(word, logits[kept.index(firsts[word.start])], best=numbers[word.tag])
-            if firsts[word.start] in kept
+            agrees(word, logits[places.index(firsts[word.start])], best=numbers[word.tag])
+            if firsts[word.start] in places
             else (word.tag, word.score) == ("O", None)
             for word in result.words
         )
@@ -67,13 +60,6 @@ def tagging(model: Model, folder: Path) -> Iterator[Finding]:
     )
 
 
-def kept_of(encoding: Encoding, dropped: int, *, side: str) -> list[int]:
-    """The tokens of a whole text that are left where some are cut off."""
-    content = [place for place, special in enumerate(encoding.special) if not special]
-    stays = content[dropped:] if side == "left" else content[: len(content) - dropped]
-    return sorted(stays + [place for place, special in enumerate(encoding.special) if special])
-
-
 def first_pieces(text: str, encoding: Encoding, *, numbers: Sequence[int]) -> dict[int, int]:
     """By character, the first token of the word that may begin with it: what covers it or, where spaces that
     the tokenizer holds for parts of the same word stand before, the first of these."""
@@ -94,7 +80,6 @@ def first_pieces(text: str, encoding: Encoding, *, numbers: Sequence[int]) -> di
 
 def agrees(word: Word, logits: NDArray[np.float64], *, best: int) -> bool:
     """Whether a word has the probability of its label, and no other's is larger."""
-    shares = np.exp(logits - logits.max())
-    shares = shares / shares.sum()
+    shares = softmax(logits)
     near = word.score is not None and abs(word.score - shares[best]) < NEAR
     return near and bool(shares[best] + NEAR > shares.max())

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clearhead.checkpoint.labels import Problem
+from clearhead.reference import softmax
 from clearhead.tasks.classify import Result
 from clearhead.tasks.regress import NumberResult
 from clearhead.tasks.several import THRESHOLD, SeveralResult
@@ -17,13 +18,18 @@ from clearhead.text.tokenizer import Encoding
 
 def cut(encoding: Encoding, limit: int, *, side: str) -> tuple[list[int], list[int], int]:
     """A whole text cut to the limit as documented: content goes from one side, control tokens stay."""
+    places = kept(encoding, limit, side=side)
+    ids, segments = ([row[place] for place in places] for row in (encoding.ids, encoding.segments))
+    return ids, segments, len(encoding.ids) - len(places)
+
+
+def kept(encoding: Encoding, limit: int, *, side: str) -> list[int]:
+    """The places of the tokens that stay."""
     control = [place for place, special in enumerate(encoding.special) if special]
     content = [place for place, special in enumerate(encoding.special) if not special]
     dropped = max(0, len(encoding.ids) - limit)
     stays = content[dropped:] if side == "left" else content[: len(content) - dropped]
-    kept = sorted(control + stays)
-    ids, segments = ([row[place] for place in kept] for row in (encoding.ids, encoding.segments))
-    return ids, segments, dropped
+    return sorted(control + stays)
 
 
 def stated_labels(folder: Path) -> dict[str, str]:
@@ -37,8 +43,7 @@ def said(logits: NDArray[np.float64], table: dict[str, str], *, problem: Problem
     """Probabilities, or the number, by label, with the folder's own table of labels."""
     match problem:
         case Problem.SINGLE:
-            shares = np.exp(logits - logits.max())
-            shares = shares / shares.sum()
+            shares = softmax(logits)
         case Problem.MULTI:
             shares = np.exp(-np.logaddexp(0, -logits))
         case Problem.REGRESSION:

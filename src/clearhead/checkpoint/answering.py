@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.checkpoint.files import read_json
-from clearhead.errors import FolderError
+from clearhead.errors import FolderError, SettingError
 from clearhead.model.config import Config
 from clearhead.text.tokenizer import Tokenizer
 
@@ -26,6 +26,15 @@ class Begin:
     start: int | None = None
     first: int | None = None
     never: tuple[int, ...] = ()
+
+    def known(self, name: str) -> int:
+        """The id before the first one; SettingError where the model of this name does not say."""
+        if self.start is None:
+            raise SettingError(
+                f"{name} does not say which token its answers begin with: write decoder_start_token_id into "
+                "config.json (T5 and Marian begin with their padding token)"
+            )
+        return self.start
 
     def fields(self) -> dict[str, Any]:
         """The published fields."""

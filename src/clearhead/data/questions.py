@@ -1,8 +1,8 @@
 """Questions about texts, with the places of their answers: SQuAD's JSON, or flat rows."""
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -75,9 +75,11 @@ def questions_of(
     """
     given, found, bad = at_home(path), list[Question](), 0
     squad = given.lower().removesuffix(".gz").endswith(".json") and reading.format is None
-    for make in _squad(given, answered=answered) if squad else _flat(given, reading, answered=answered):
+    rows = _squad(given, answered=answered) if squad else _flat(given, reading, answered=answered)
+    for question, said in rows:
         try:
-            found.append(make())
+            answers = _answers(said, question.context, where=question.where)
+            found.append(replace(question, answers=answers))
         except BadRow as error:
             if not skip_bad:
                 raise DataError(f"{error}; or leave such rows out: --skip-bad-rows") from None
@@ -87,22 +89,8 @@ def questions_of(
     return found, bad
 
 
-class _Made:
-    """A question that is made when asked for, so that whoever reads may go on after a bad one."""
-
-    def __init__(self, values: Mapping[str, Any], file: str, *, number: int, extra: dict[str, Any]):
-        self.values, self.file, self.number, self.extra = values, file, number, extra
-
-    def __call__(self) -> Question:
-        values, where = self.values, place(self.file, self.number)
-        answers = _answers(values["answers"], values["context"], where=where)
-        return Question(
-            values["question"], values["context"], answers, self.file, self.number, extra=self.extra
-        )
-
-
-def _squad(path: str, *, answered: bool) -> Iterator[_Made]:
-    """SQuAD's JSON: data, paragraphs, questions."""
+def _squad(path: str, *, answered: bool) -> Iterator[tuple[Question, Any]]:
+    """SQuAD's JSON: data, paragraphs, questions; each with what is said of its answers."""
     file = "standard input" if path == "-" else path
     with opened(path, file, newline="\n") as lines:
         text = lines.read()
@@ -116,11 +104,11 @@ def _squad(path: str, *, answered: bool) -> Iterator[_Made]:
                     number += 1
                     none = one.get("is_impossible") is True
                     said = None if not answered else [] if none else one["answers"]
-                    values = {"question": one["question"], "context": paragraph["context"], "answers": said}
-                    if not all(isinstance(values[name], str) for name in ("question", "context")):
+                    text, context = one["question"], paragraph["context"]
+                    if not isinstance(text, str) or not isinstance(context, str):
                         raise TypeError(f"question {number} is no text")
-                    extra = {name: one[name] for name in ("id",) if name in one}
-                    yield _Made(values, file, number=number, extra=extra)
+                    extra = {"id": one["id"]} if "id" in one else {}
+                    yield Question(text, context, None, file, number, extra=extra), said
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{file}: is not SQuAD's JSON ({type(error).__name__}: {short(str(error))}); it holds data → "
@@ -128,8 +116,8 @@ def _squad(path: str, *, answered: bool) -> Iterator[_Made]:
         ) from error
 
 
-def _flat(path: str, reading: Reading, *, answered: bool) -> Iterator[_Made]:
-    """Rows of a table or of JSON lines."""
+def _flat(path: str, reading: Reading, *, answered: bool) -> Iterator[tuple[Question, Any]]:
+    """The same of rows of a table or of JSON lines."""
     found = records(path, format=reading.format)
     first = next(found)
     text = column_of(first, reading.text_column, usual=QUESTIONS, role="text", taken={})
@@ -142,12 +130,11 @@ def _flat(path: str, reading: Reading, *, answered: bool) -> Iterator[_Made]:
     if answer is not None and starts:
         start = starts[0]
     for record in chain([first], found):
-        values = {"question": text_in(record, text), "context": text_in(record, context), "answers": None}
-        if answer is not None:
-            values["answers"] = _stated(record, answer, start=start)
+        said = None if answer is None else _stated(record, answer, start=start)
         ours = (text, context, answer, start) if answered else (text, context)
         extra = {name: value for name, value in record.values.items() if name not in ours}
-        yield _Made(values, record.file, number=record.row, extra=extra)
+        asked, about = text_in(record, text), text_in(record, context)
+        yield Question(asked, about, None, record.file, record.row, extra=extra), said
 
 
 def _stated(record: Record, answer: str, *, start: str | None) -> Any:

@@ -1,8 +1,7 @@
 """Files of questions → answers in their contexts, and how well a model finds them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -52,12 +51,11 @@ def encode_questions(
     """Questions, each before its context, in windows unless the settings say otherwise: cut, the context
     loses its end; refused, `DataError` by place."""
     long = asking.long or "window"
-    if long != "window":
-        refuse_stride(asking)
     pairs = [(question.text, question.context) for question in questions]
     names = [question.where for question in questions]
     if long == "window":
         return in_windows(pairs, tokenizer, names=names, limit=limit, stride=asking.stride)
+    refuse_stride(asking)
     firsts = beginnings(tokenizer, pairs, names=names, limit=limit)
     for question, first in zip(questions, firsts, strict=True):
         if long == "error" and first.dropped:
@@ -105,13 +103,8 @@ def logits_of(
     for members, batch in batches_of(windows, budget):
         rows = model.loaded.network.classify(batch).float()
         for member, lying in zip(members, batch.layout.slices, strict=True):
-            found[member] = finite(rows[lying], partial(named, owners[member]))
+            found[member] = finite(rows[lying], ([owners[member]] * len(windows[member].ids)).__getitem__)
     return [found[index] for index in range(len(windows))]
-
-
-def named(name: str, row: int) -> str:
-    """The name, whatever the row."""
-    return name
 
 
 def answer(model: Model, questions: Sequence[Text], **options: Any) -> list[AnswerResult]:
@@ -155,8 +148,3 @@ def evaluate_questions(
         margins=[result.margin if result.margin is not None else float("inf") for result in results],
     )
     return AnswerEvaluation(metrics, questions, results, bad, perf_counter() - start)
-
-
-def with_loss(evaluation: AnswerEvaluation, loss: float) -> AnswerEvaluation:
-    """The same, with the loss that was computed beside."""
-    return replace(evaluation, metrics=replace(evaluation.metrics, loss=loss))

@@ -23,11 +23,8 @@ def speaker(model: Model) -> Transformer:
     if not model.config.language_head:
         raise SettingError(f"{model.name} has no language head, so it cannot generate")
     network, adapted = model.loaded.network, bool(model.loaded.adapters)
-    if model.config.translates and model.loaded.begin.start is None:
-        raise SettingError(
-            f"{model.name} does not say which token its answers begin with: write decoder_start_token_id "
-            "into config.json (T5 and Marian begin with their padding token)"
-        )
+    if model.config.translates:
+        model.loaded.begin.known(model.name)
     layers = step_layers(network)
     for adapter in (layer.adapter for layer in layers if layer.adapter):
         adapter.kept = None

@@ -166,13 +166,18 @@ def evaluate_tags(model: "Model", data: str | Path, *, settings: Asking) -> TagE
 
 @own_modes()
 def evaluate_sentences(
-    model: "Model", rows: list[Sentence], *, settings: Asking, notes: tuple[str, ...] = ()
+    model: "Model",
+    rows: list[Sentence],
+    *,
+    settings: Asking,
+    notes: tuple[str, ...] = (),
+    examples: Sequence[Marked] | None = None,
 ) -> TagEvaluation:
-    """The same of sentences that are read already."""
+    """The same of sentences that are read already or, with `examples`, encoded too."""
     start = perf_counter()
     task = task_of(model)
     refuse_abstaining(settings)
-    examples = marked_rows(model, rows, reading=settings)
+    examples = marked_rows(model, rows, reading=settings) if examples is None else examples
     targets = task.targets(rows, examples)
     logits = word_logits(model, examples, budget=settings.batch_tokens, where=places_of(rows))
     results = task.results(logits, examples)

@@ -1,6 +1,5 @@
 """A run that learns to find answers in texts."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,11 +12,11 @@ from clearhead.data.questions import Question, questions_of
 from clearhead.data.wording import counted
 from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError
-from clearhead.infer.answer import AnswerEvaluation, encode_questions, evaluate_questions, usable, with_loss
+from clearhead.infer.answer import encode_questions, evaluate_questions, usable
 from clearhead.infer.model import Model
 from clearhead.learn.answers import Answers
 from clearhead.learn.by_loss import ByLoss
-from clearhead.learn.corpus import TENTH, add_to, kept_aside
+from clearhead.learn.corpus import TENTH, digest_of, kept_aside
 from clearhead.learn.finish import write_answer_card
 from clearhead.learn.start import refuse_translator
 from clearhead.model.config import Over
@@ -41,11 +40,9 @@ class AnswerRun(ByLoss):
             self.questions, self.chosen_by = questions, self.read(settings.validation)
         else:
             self.questions, self.chosen_by = apart(questions, seed=settings.seed, file=settings.data)
-        digest = hashlib.sha256()
-        for question in (*self.questions, *self.chosen_by):
-            for text in (question.text, question.context, repr(question.answers)):
-                add_to(digest, text)
-        self.digest = f"{len(self.questions)} {digest.hexdigest()}"
+        every = (*self.questions, *self.chosen_by)
+        said = digest_of(word for one in every for word in (one.text, one.context, repr(one.answers)))
+        self.digest = f"{len(self.questions)} {said}"
         loaded = starting_answerer(settings, self.questions)
         self.limit = Model(loaded).limit
         self.objective, self.validation = (
@@ -106,26 +103,17 @@ class AnswerRun(ByLoss):
         none = any(not question.answers for question in self.questions)
         return "each with a place in its text" + (", or none" if none else "")
 
+    @own_modes()
     def evaluation(self) -> AnswerMetrics:
         """The scores on the questions that were kept aside."""
-        return self.evaluated().metrics
-
-    @own_modes()
-    def evaluated(self) -> AnswerEvaluation:
-        """The model as it stands on them."""
         finding = Finding(max_answer_tokens=self.settings.max_answer_tokens)
         found = evaluate_questions(self.model, self.chosen_by, asking=self.asking(), finding=finding)
-        return with_loss(found, self.validation.mean_loss(self.model.loaded.network, budget=4096))
+        loss = self.validation.mean_loss(self.model.loaded.network, budget=4096)
+        return replace(found.metrics, loss=loss)
 
     def value_of(self, metrics: AnswerMetrics) -> float:
         """F1 over words."""
         return metrics.f1
-
-    def usual_rate(self) -> float:
-        """As asked for, or by width."""
-        if self.settings.learning_rate is not None:
-            return self.settings.learning_rate
-        return 1e-4 if self.model.config.width < 512 else 3e-5
 
     def card(self) -> bool:
         """Write the model card."""

@@ -30,11 +30,6 @@ class Answers:
         batches = within_budget(self.lengths, budget)
         return sum(float(self.loss(network, some, drop=None)) for some in batches) / len(self.windows)
 
-    @property
-    def lost(self) -> int:
-        """Windows that hold no whole answer."""
-        return int((self.targets == 0).all(-1).sum())
-
     def size(self, members: Sequence[int]) -> float:
         """Their number."""
         return float(len(members))

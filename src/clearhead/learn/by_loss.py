@@ -20,7 +20,6 @@ class ByLoss(Course):
         """The lower the loss, the better."""
         return -float(metrics.loss)
 
-    def evaluating(self, seconds: float) -> float:
-        """Forward is a third of a step."""
-        share = sum(self.validation.lengths) / sum(self.trainer.objective.lengths)
-        return seconds / self.epochs * share * self.evaluations / 3
+    def share(self) -> float:
+        """By tokens."""
+        return sum(self.validation.lengths) / sum(self.trainer.objective.lengths)

@@ -3,7 +3,7 @@ are."""
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from clearhead.checkpoint.folder import Loaded
@@ -32,10 +32,7 @@ class Texts:
 
     def digest(self) -> str:
         """SHA-256 of the texts in order."""
-        digest = hashlib.sha256()
-        for text in self.texts:
-            add_to(digest, text)
-        return digest.hexdigest()
+        return digest_of(self.texts)
 
     def parts(self, seed: int) -> tuple["Texts", "Texts"]:
         """Documents to learn from and to choose by: a tenth by seed or, of few, the last tenth of each."""
@@ -112,6 +109,14 @@ class Chats:
         return found
 
 
+def digest_of(texts: Iterable[str]) -> str:
+    """SHA-256 of texts in order, and of where each ends."""
+    digest = hashlib.sha256()
+    for text in texts:
+        add_to(digest, text)
+    return digest.hexdigest()
+
+
 def add_to(digest: Any, text: str) -> int:
     """Count a text into a digest of texts; returns its bytes."""
     raw = text.encode()
@@ -140,3 +145,13 @@ def kept_aside(documents: Sequence[SOME], *, seed: int) -> tuple[list[SOME], lis
     aside = set(sorted(range(len(documents)), key=rank)[:count])
     learned = [document for place, document in enumerate(documents) if place not in aside]
     return learned, [document for place, document in enumerate(documents) if place in aside]
+
+
+def tenth_aside(rows: Sequence[SOME], *, seed: int, what: str, data: str) -> tuple[list[SOME], list[SOME]]:
+    """The same of what must be enough for it; DataError, with `what` there is of it in `data`, else."""
+    if len(rows) < TENTH:
+        raise DataError(
+            f"{data}: {what} are too few to learn from and choose by; give at least {TENTH}, or --validation "
+            "too"
+        )
+    return kept_aside(rows, seed=seed)

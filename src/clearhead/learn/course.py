@@ -21,7 +21,7 @@ from clearhead.learn import place
 from clearhead.learn.aside import forget, go_on_aside, set_aside, worded
 from clearhead.learn.once import Once
 from clearhead.learn.schedule import Schedule
-from clearhead.learn.start import digest_of_base, learn_leanly, named_base
+from clearhead.learn.start import digest_of_base, learn_leanly, named_base, usual_rate
 from clearhead.learn.state import (
     Restored,
     Standing,
@@ -32,6 +32,7 @@ from clearhead.learn.state import (
     states,
 )
 from clearhead.learn.trainer import Objective, Plan, Step, Trainer
+from clearhead.learn.windowed import Windowed
 from clearhead.settings import Learning, flag
 
 FEW = 50  # steps below which a person is told
@@ -120,16 +121,16 @@ class Course(Once[Progress]):
         """What the best model is chosen by; the higher, the better."""
 
     @abstractmethod
-    def evaluating(self, seconds: float) -> float:
-        """Seconds that all evaluations take, where training takes so many."""
+    def share(self) -> float:
+        """How much is chosen by, as a share of what is learned from."""
 
     @abstractmethod
     def card(self) -> bool:
         """Write the model card; False where a README.md that is not ours is in its place."""
 
-    @abstractmethod
     def usual_rate(self) -> float:
         """The peak learning rate: as asked for, or by what is trained."""
+        return usual_rate(self.settings, self.model.config)
 
     def usual_epochs(self) -> int:
         """How often each text is seen, where nothing is asked for."""
@@ -138,6 +139,14 @@ class Course(Once[Progress]):
     def estimate(self) -> float:
         """Seconds that the rest will take on this machine."""
         return (seconds := self.trainer.estimate()) + self.evaluating(seconds) + self.saving()
+
+    def evaluating(self, seconds: float) -> float:
+        """Seconds that all evaluations take, where training takes so many: forward is a third of a step; of a
+        body that stays, what it gave the training texts is known."""
+        objective = self.trainer.objective
+        if isinstance(objective, Windowed) and objective.freeze:
+            return objective.body_seconds * self.share() * self.evaluations
+        return seconds / self.epochs * self.share() * self.evaluations / 3
 
     @property
     def evaluations(self) -> float:
@@ -258,18 +267,9 @@ class Course(Once[Progress]):
 
     def log(self, step: Step, metrics: Any) -> None:
         """Append a line to metrics.jsonl."""
-        line = {
-            "step": step.number,
-            "epoch": step.epoch + 1,
-            "loss": step.loss,
-            "learning_rate": step.learning_rate,
-        }
-        line |= {
-            "grad_norm": step.grad_norm,
-            "tokens": step.tokens,
-            "texts": step.texts,
-            "seconds": self.seconds,
-        }
+        said = {"step": step.number, "epoch": step.epoch + 1, "loss": step.loss}
+        said |= {"learning_rate": step.learning_rate, "grad_norm": step.grad_norm, "tokens": step.tokens}
+        line = said | {"texts": step.texts, "seconds": self.seconds}
         place.append_log(self.out, line | (metrics.summary() if metrics else {}))
 
     def save(self) -> None:

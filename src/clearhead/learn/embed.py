@@ -1,6 +1,5 @@
 """A run that learns vectors which tell what belongs together, from pairs of texts."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +14,7 @@ from clearhead.errors import DataError, SettingError
 from clearhead.infer.couples import evaluate_couples
 from clearhead.infer.embed import DOCUMENT, QUERY, limit_of, prompt_of, ready
 from clearhead.infer.model import Model
-from clearhead.learn.corpus import TENTH, add_to, kept_aside
+from clearhead.learn.corpus import digest_of, tenth_aside
 from clearhead.learn.coupled import Coupled
 from clearhead.learn.course import Course
 from clearhead.learn.finish import write_embedding_card
@@ -44,13 +43,9 @@ class EmbedRun(Course):
         pairs = self.read(settings.data)
         if settings.validation:
             self.pairs, self.chosen_by = pairs, self.read(settings.validation)
-        elif len(pairs) < TENTH:
-            raise DataError(
-                f"{settings.data}: {counted(len(pairs), 'pair')} of texts are too few to learn from and "
-                f"choose by; give at least {TENTH}, or --validation too"
-            )
         else:
-            self.pairs, self.chosen_by = kept_aside(pairs, seed=settings.seed)
+            what = f"{counted(len(pairs), 'pair')} with text on both sides"
+            self.pairs, self.chosen_by = tenth_aside(pairs, seed=settings.seed, what=what, data=settings.data)
         if scored(self.pairs) != scored(self.chosen_by):
             raise DataError("--data and --validation must both have scores, or none of them")
         self.check()
@@ -59,7 +54,8 @@ class EmbedRun(Course):
         loaded = starting_model(settings, self.pairs)
         assert loaded.embedding
         model = Model(loaded)
-        sides = self.sides(model)
+        sides = self.sides(model, self.pairs, what="learn from")
+        self.sides(model, self.chosen_by, what="choose by")  # what cannot be read is refused now
         self.objective = Coupled(
             loaded.network, self.pairs, sides=sides, pooling=loaded.embedding.pooling, settings=settings,
             largest=self.largest,
@@ -110,9 +106,11 @@ class EmbedRun(Course):
         if (size := self.settings.batch_pairs) > len(pairs):
             self.notes.append(f"--batch-pairs {size} are more than there are; each step has all {len(pairs)}")
 
-    def sides(self, model: Model) -> tuple[list[Example], list[Example], list[Example | None]]:
+    def sides(
+        self, model: Model, pairs: Sequence[Couple], *, what: str
+    ) -> tuple[list[Example], list[Example], list[Example | None]]:
         """First texts, second ones and negatives as ids, cut to what the model reads, which is told."""
-        pairs, settings = self.pairs, self.settings
+        settings = self.settings
         facts, limit = model.loaded.embedding, limit_of(model)
         assert facts
         prompts = [prompt_of(model, Embedded(), roles=roles) for roles in (QUERY, DOCUMENT)]
@@ -134,16 +132,15 @@ class EmbedRun(Course):
         found = iter(examples("negative", prompts[1]))
         thirds = [None if one.negative is None else next(found) for one in pairs]
         if cut := sum(bool(one.dropped or other.dropped) for one, other in zip(ones, others, strict=True)):
-            self.notes.append(f"in {cut:,} of {len(pairs):,} pairs a text is cut to {limit} tokens")
+            told = f"in {cut:,} of {len(pairs):,} pairs to {what} a text is cut to {limit} tokens"
+            self.notes.append(told)
         return ones, others, thirds
 
     def data(self) -> str:
         """SHA-256 of all pairs, and of which are learned from and which chosen by."""
-        digest = hashlib.sha256()
-        for couple in (*self.pairs, *self.chosen_by):
-            for said in (couple.anchor, couple.positive, couple.negative or "", repr(couple.score)):
-                add_to(digest, said)
-        return f"{len(self.pairs)} {digest.hexdigest()}"
+        every = (*self.pairs, *self.chosen_by)
+        facts = ((one.anchor, one.positive, one.negative or "", repr(one.score)) for one in every)
+        return f"{len(self.pairs)} {digest_of(word for some in facts for word in some)}"
 
     @property
     def learned(self) -> Sequence[Couple]:
@@ -185,18 +182,9 @@ class EmbedRun(Course):
         value = metrics.mrr_at_10 if isinstance(metrics, RetrievalScores) else metrics.spearman
         return -1.0 if value is None else float(value)
 
-    def evaluating(self, seconds: float) -> float:
-        """Forward is a third of a step."""
-        share = len(self.chosen_by) / len(self.pairs)
-        return seconds / self.epochs * share * self.evaluations / 3
-
-    def usual_rate(self) -> float:
-        """As asked for, or by what is trained: new, narrow, wide."""
-        if self.settings.learning_rate is not None:
-            return self.settings.learning_rate
-        if self.settings.base == "new":
-            return 1e-3
-        return 1e-4 if self.model.config.width < 512 else 3e-5
+    def share(self) -> float:
+        """By number."""
+        return len(self.chosen_by) / len(self.pairs)
 
     def card(self) -> bool:
         """Write the model card."""

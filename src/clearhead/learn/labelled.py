@@ -1,25 +1,22 @@
 """Learning from labelled texts: each text once, its loss the task's."""
 
 from collections.abc import Sequence
-from functools import cached_property
-from itertools import accumulate
-from time import perf_counter
 
-import torch
 from torch import Tensor
 
 from clearhead.engine.dropout import Dropout
-from clearhead.infer.batches import batches_of, check_encodings, packed
+from clearhead.infer.batches import packed
+from clearhead.learn.windowed import Windowed
 from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
+from clearhead.model.layout import Layout
 from clearhead.model.transformer import Transformer
 from clearhead.tasks.examples import Example, joined
 from clearhead.tasks.task import Task
 
 
-class Labelled:
-    """Encoded texts with what is right for them, each in one window or more; with `freeze` the body stays as
-    it is."""
+class Labelled(Windowed):
+    """Encoded texts with what is right for them."""
 
     def __init__(
         self,
@@ -30,16 +27,8 @@ class Labelled:
         targets: Tensor,
         freeze: bool = False,
     ):
-        self.network, self.task, self.examples, self.targets = network, task, examples, targets
-        self.windows = [window for example in examples for window in example.windows]
-        check_encodings(self.windows, network.config)
-        self.lengths = [example.tokens for example in examples]
-        ends = list(accumulate(len(example.windows) for example in examples))
-        self.places = [range(end - len(one.windows), end) for end, one in zip(ends, examples, strict=True)]
-        self.freeze, self.body_seconds = freeze, 0.0
-        if freeze:
-            for part in (network.embedding, network.encoder):
-                part.requires_grad_(False)
+        super().__init__(network, examples, freeze=freeze)
+        self.task, self.examples, self.targets = task, examples, targets
 
     def size(self, members: Sequence[int]) -> float:
         """Their number, or the sum of their weights."""
@@ -58,16 +47,14 @@ class Labelled:
         said = joined(logits, [self.examples[index] for index in members])
         return self.task.loss(said, self.targets[list(members)])
 
-    @cached_property
-    def vectors(self) -> Tensor:
-        """What the head pools from each window under a body that stays as it is, without dropout."""
-        head, start = self.network.head, perf_counter()
+    def read(self, stream: Tensor, layout: Layout, *, members: Sequence[int]) -> tuple[Sequence[int], Tensor]:
+        """One vector of each window."""
+        head = self.network.head
         assert head
         assert head.pooling
-        found = torch.zeros(len(self.windows), self.network.config.width, dtype=torch.float32)
-        with torch.no_grad():
-            for members, batch in batches_of(self.windows, 2048):
-                stream = self.network(batch, Context.of(batch.layout))
-                found[members] = pool(stream, batch.layout, pooling=head.pooling)
-        self.body_seconds = perf_counter() - start
-        return found
+        return members, pool(stream, layout, pooling=head.pooling)
+
+    @property
+    def rows(self) -> int:
+        """The windows."""
+        return len(self.windows)

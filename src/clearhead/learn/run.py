@@ -17,7 +17,7 @@ from clearhead.learn.fill import FillRun
 from clearhead.learn.finish import write_run_card
 from clearhead.learn.labelled import Labelled
 from clearhead.learn.language import LanguageRun
-from clearhead.learn.start import starting_model, usual_rate
+from clearhead.learn.start import starting_model
 from clearhead.learn.tag import TagRun
 from clearhead.learn.texts import measure_of, read_texts
 from clearhead.learn.translate import TranslateRun
@@ -123,17 +123,10 @@ class Run(Course):
         value = -metrics.loss if self.metric == "loss" else getattr(metrics, self.metric)
         return -1.0 if value is None else float(value)  # a constant has no correlation: the worst of them
 
-    def evaluating(self, seconds: float) -> float:
-        """Forward is a third of a step; of a body that stays, what it gave the training texts is known."""
+    def share(self) -> float:
+        """By characters."""
         sizes = [sum(len(row.text) for row in rows) for rows in (self.validation, self.training)]
-        share = sizes[0] / max(1, sizes[1])
-        if self.settings.freeze:
-            return self.objective.body_seconds * share * self.evaluations
-        return seconds / self.epochs * share * self.evaluations / 3
-
-    def usual_rate(self) -> float:
-        """As asked for, or by what is trained: new or a head alone, narrow, wide."""
-        return usual_rate(self.settings, self.model.config)
+        return sizes[0] / max(1, sizes[1])
 
     def card(self) -> bool:
         """Write the model card."""

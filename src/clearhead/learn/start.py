@@ -149,11 +149,11 @@ def named_base(settings: Learning) -> str:
     return f"the tokenizer of --tokenizer {getattr(settings, 'tokenizer', None)}"
 
 
-def usual_rate(settings: Training | Tagging, config: Config) -> float:
+def usual_rate(settings: Learning, config: Config) -> float:
     """The peak learning rate: as asked for, or by what is trained (new or a head alone, narrow, wide)."""
     if settings.learning_rate is not None:
         return settings.learning_rate
-    if settings.base == "new" or settings.freeze:
+    if settings.base == "new" or getattr(settings, "freeze", False):
         return 1e-3
     return 1e-4 if config.width < 512 else 3e-5
 

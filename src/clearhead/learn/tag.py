@@ -17,10 +17,10 @@ from clearhead.errors import DataError, SettingError
 from clearhead.infer.model import Model
 from clearhead.infer.tag import TagEvaluation, evaluate_sentences, marked_rows
 from clearhead.learn import place
-from clearhead.learn.corpus import TENTH, kept_aside
+from clearhead.learn.corpus import tenth_aside
 from clearhead.learn.course import Course
 from clearhead.learn.finish import write_tag_card
-from clearhead.learn.start import new_encoder, refuse_translator, usual_rate
+from clearhead.learn.start import new_encoder, refuse_translator
 from clearhead.learn.tagged import Tagged
 from clearhead.model.config import Head, Over
 from clearhead.settings import Asking, Tagging
@@ -46,6 +46,8 @@ class TagRun(Course):
         model = Model(loaded)
         self.examples = marked_rows(model, self.training, reading=settings)
         self.tell(model.limit)
+        # Looked at now, so that what cannot be read is refused before anything is written.
+        self.chosen_by = marked_rows(model, self.validation, reading=settings)
         targets = self.task.targets(self.training, self.examples)
         self.objective = Tagged(loaded.network, self.examples, targets=targets, freeze=settings.freeze)
         if not sum(self.objective.counts):
@@ -72,12 +74,8 @@ class TagRun(Course):
         if twice.dropped:
             other = f", {twice.contradicting} of them with other tags" if twice.contradicting else ""
             self.notes.append(f"{twice.dropped} rows repeat a sentence{other}; the first of each is used")
-        if len(rows) < TENTH:
-            raise DataError(
-                f"{settings.data}: {counted(len(rows), 'sentence')} are too few to learn from and choose by; "
-                f"give at least {TENTH}, or --validation too"
-            )
-        return kept_aside(cast(list[Sentence], rows), seed=settings.seed)
+        what = counted(len(rows), "sentence")
+        return tenth_aside(cast(list[Sentence], rows), seed=settings.seed, what=what, data=settings.data)
 
     def tell(self, limit: int | None) -> None:
         """Say what was cut, or read in windows."""
@@ -117,7 +115,8 @@ class TagRun(Course):
 
     def evaluated(self) -> TagEvaluation:
         """The model as it stands on the validation sentences."""
-        return evaluate_sentences(self.model, self.validation, settings=self.asking())
+        asking, examples = self.asking(), self.chosen_by
+        return evaluate_sentences(self.model, self.validation, settings=asking, examples=examples)
 
     def asking(self) -> Asking:
         """How sentences are read."""
@@ -129,17 +128,10 @@ class TagRun(Course):
         """The score that was asked for."""
         return -metrics.loss if self.metric == "loss" else float(getattr(metrics, self.metric))
 
-    def evaluating(self, seconds: float) -> float:
-        """Forward is a third of a step; of a body that stays, what it gave the training texts is known."""
+    def share(self) -> float:
+        """By characters."""
         sizes = [sum(len(row.text) for row in rows) for rows in (self.validation, self.training)]
-        share = sizes[0] / max(1, sizes[1])
-        if self.settings.freeze:
-            return self.objective.body_seconds * share * self.evaluations
-        return seconds / self.epochs * share * self.evaluations / 3
-
-    def usual_rate(self) -> float:
-        """As asked for, or by what is trained: new or a head alone, narrow, wide."""
-        return usual_rate(self.settings, self.model.config)
+        return sizes[0] / max(1, sizes[1])
 
     def card(self) -> bool:
         """Write the model card."""

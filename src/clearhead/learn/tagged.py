@@ -1,43 +1,29 @@
 """Learning from tagged words: each word's first piece once, its loss that of its label."""
 
 from collections.abc import Sequence
-from functools import cached_property
-from itertools import accumulate
-from time import perf_counter
 
-import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from clearhead.engine.dropout import Dropout
-from clearhead.infer.batches import batches_of, check_encodings, packed
+from clearhead.infer.batches import packed
 from clearhead.infer.tag import asked_rows
+from clearhead.learn.windowed import Windowed
 from clearhead.model.kernels import Context
+from clearhead.model.layout import Layout
 from clearhead.model.transformer import Transformer
 from clearhead.tasks.tag import IGNORED, Marked, by_window
 
 
-class Tagged:
-    """Texts with the label of each of their words, each in one window or more; with `freeze` the body stays
-    as it is."""
+class Tagged(Windowed):
+    """Texts with the label of each of their words."""
 
     def __init__(
         self, network: Transformer, examples: Sequence[Marked], *, targets: Tensor, freeze: bool = False
     ):
-        self.network, self.examples, self.targets = network, examples, targets
-        self.windows = [window for one in examples for window in one.example.windows]
-        check_encodings(self.windows, network.config)
-        self.asked = by_window(examples)
-        self.lengths = [one.example.tokens for one in examples]
-        ends = list(accumulate(len(one.example.windows) for one in examples))
-        self.places = [
-            range(end - len(one.example.windows), end) for end, one in zip(ends, examples, strict=True)
-        ]
+        super().__init__(network, [one.example for one in examples], freeze=freeze)
+        self.targets, self.asked = targets, by_window(examples)
         self.counts = [sum(len(self.asked[place][1]) for place in places) for places in self.places]
-        self.freeze, self.body_seconds = freeze, 0.0
-        if freeze:
-            for part in (network.embedding, network.encoder):
-                part.requires_grad_(False)
 
     def size(self, members: Sequence[int]) -> float:
         """How many words are learned from; 1 where there is none, for then the loss is 0."""
@@ -56,14 +42,12 @@ class Tagged:
             logits = network.classify(batch, context)[rows]
         return cross_entropy(logits, self.targets[words], ignore_index=IGNORED, reduction="sum")
 
-    @cached_property
-    def vectors(self) -> Tensor:
-        """What the head reads of each word under a body that stays as it is, without dropout."""
-        start = perf_counter()
-        found = torch.zeros(len(self.targets), self.network.config.width, dtype=torch.float32)
-        with torch.no_grad():
-            for members, batch in batches_of(self.windows, 2048):
-                rows, words = asked_rows(batch.layout, [self.asked[member] for member in members])
-                found[words] = self.network(batch, Context.of(batch.layout))[rows]
-        self.body_seconds = perf_counter() - start
-        return found
+    def read(self, stream: Tensor, layout: Layout, *, members: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """The vectors of words' first pieces."""
+        rows, words = asked_rows(layout, [self.asked[member] for member in members])
+        return words, stream[rows]
+
+    @property
+    def rows(self) -> int:
+        """The words."""
+        return len(self.targets)

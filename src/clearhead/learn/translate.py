@@ -1,6 +1,5 @@
 """A run that learns to turn texts into others, from nothing or further."""
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.model import Model
 from clearhead.learn.by_loss import ByLoss
-from clearhead.learn.corpus import TENTH, add_to, kept_aside
+from clearhead.learn.corpus import digest_of, tenth_aside
 from clearhead.learn.finish import write_translation_card
 from clearhead.learn.schedule import Schedule
 from clearhead.learn.start import refuse_huge
@@ -41,21 +40,12 @@ class TranslateRun(ByLoss):
         pairs = self.read(settings.data)
         if settings.validation:
             self.pairs, self.chosen_by = pairs, self.read(settings.validation)
-        elif len(pairs) < TENTH:
-            left = (
-                " (some are left out for an empty side)" if any("empty side" in n for n in self.notes) else ""
-            )
-            raise DataError(
-                f"{', '.join(settings.data)}: {counted(len(pairs), 'pair')} of texts{left} are too few to "
-                f"learn from and choose by; give at least {TENTH}, or --validation too"
-            )
         else:
-            self.pairs, self.chosen_by = kept_aside(pairs, seed=settings.seed)
-        digest = hashlib.sha256()
-        for pair in (*self.pairs, *self.chosen_by):
-            add_to(digest, pair.source)
-            add_to(digest, pair.target)
-        self.digest = f"{len(self.pairs)} {digest.hexdigest()}"
+            what, data = f"{counted(len(pairs), 'pair')} with text on both sides", ", ".join(settings.data)
+            self.pairs, self.chosen_by = tenth_aside(pairs, seed=settings.seed, what=what, data=data)
+        every = (*self.pairs, *self.chosen_by)
+        said = digest_of(text for pair in every for text in (pair.source, pair.target))
+        self.digest = f"{len(self.pairs)} {said}"
         loaded = starting_translator(settings, self.pairs)
         refuse_endless(loaded)
         limit = Model(loaded).limit

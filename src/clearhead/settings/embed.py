@@ -1,14 +1,14 @@
 """Vectors of texts: how they are asked for, and how a model learns to make better ones."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from clearhead.errors import SettingError
 from clearhead.settings.asking import ERRORS, Errors, Format, Long, Opening
-from clearhead.settings.learning import Learning, Making
-from clearhead.settings.options import at_least, check_values, flag, option, required
+from clearhead.settings.learning import Learning, Making, shaped
+from clearhead.settings.options import at_least, check_values, option, required
 
 VECTORS = "Models that give vectors"  # the heading of their flags
 Poolings = Literal["cls", "mean", "max", "last"]
@@ -131,8 +131,4 @@ class Contrasting(Opening, Making, Pairing, Learning):
                 f"--accumulate {self.accumulate}: each text is told from the others of its step, so that two "
                 f"batches are not one large one; make --batch-pairs larger (now {self.batch_pairs})"
             )
-        made = [item.name for item in fields(Making) if getattr(self, item.name) != item.default]
-        if made and self.base != "new":
-            raise SettingError(
-                f"{flag(made[0])} shapes a new model, but --from is {self.base}; use --from new"
-            )
+        shaped(self, Making)

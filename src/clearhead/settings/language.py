@@ -1,13 +1,13 @@
 """What a language model learns from, and what a new one is."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from clearhead.errors import SettingError
 from clearhead.settings.asking import ERRORS, Errors, Format, Opening
-from clearhead.settings.learning import NO_FILE, Learning
+from clearhead.settings.learning import NO_FILE, Learning, shaped
 from clearhead.settings.options import at_least, check_values, check_written, flag, option, required
 
 Architectures = Literal["gpt2", "llama", "qwen3", "gpt_neox"]
@@ -113,12 +113,7 @@ class Corpus(Learning):
         for name in ("layers", "width", "heads", "vocab", "context", "hidden"):
             if getattr(self, name) is not None:
                 at_least(name, getattr(self, name), least=1)
-        made = [item.name for item in fields(shape) if getattr(self, item.name) != item.default]
-        made = [name for name in made if name != "context"]  # which a model that is there has too
-        if made and self.base != "new":
-            raise SettingError(
-                f"{flag(made[0])} shapes a new model, but --from is {self.base}; use --from new"
-            )
+        made = shaped(self, shape, but="context")  # which a model that is there has too
         for name in WORDS:
             if getattr(self, "tokenizer", None) is not None and name in made:
                 raise SettingError(

@@ -106,6 +106,20 @@ class Learning:
             raise SettingError("--resume goes on with a run, --overwrite replaces it; give one of them")
 
 
+def shaped(settings: Learning, shape: type, *, but: str = "") -> list[str]:
+    """The options of a new model's shape that are given; SettingError where the model is not new, and where
+    the body of a new one is to stay as it is."""
+    given = [item.name for item in fields(shape) if getattr(settings, item.name) != item.default]
+    given = [name for name in given if name != but]
+    if given and settings.base != "new":
+        raise SettingError(
+            f"{flag(given[0])} shapes a new model, but --from is {settings.base}; use --from new"
+        )
+    if getattr(settings, "freeze", False) and settings.base == "new":
+        raise SettingError("--freeze keeps the body, and a new one knows nothing; give another --from")
+    return given
+
+
 @dataclass(frozen=True, kw_only=True)
 class Classifying(Learning):
     """What a classifier learns besides."""
@@ -140,18 +154,12 @@ class Training(Opening, Making, Reading, Classifying):
     def __post_init__(self) -> None:
         Classifying.__post_init__(self)
         Reading.__post_init__(self)
-        made = [item.name for item in fields(Making) if getattr(self, item.name) != item.default]
-        if made and self.base != "new":
-            raise SettingError(
-                f"{flag(made[0])} shapes a new model, but --from is {self.base}; use --from new"
-            )
+        shaped(self, Making)
         at_least("vocab", self.vocab, least=1)
         if not 0 <= self.label_smoothing < 1:
             raise SettingError(f"--label-smoothing {self.label_smoothing} must be at least 0 and below 1")
         if self.class_weights is not None and self.class_weights != BALANCED:
             named_weights(self.class_weights)
-        if self.freeze and self.base == "new":
-            raise SettingError("--freeze keeps the body, and a new one knows nothing; give another --from")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,14 +1,13 @@
 """What a model learns that tags words."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from clearhead.errors import SettingError
 from clearhead.settings.asking import Long, Opening
-from clearhead.settings.learning import Learning, Making
-from clearhead.settings.options import at_least, flag, option, required
+from clearhead.settings.learning import Learning, Making, shaped
+from clearhead.settings.options import at_least, option, required
 from clearhead.settings.sentences import Sentences
 
 TagMeasures = Literal["f1", "macro_f1", "accuracy", "loss"]
@@ -38,13 +37,7 @@ class Tagging(Opening, Making, Sentences, Learning):
 
     def __post_init__(self) -> None:
         Learning.__post_init__(self)
-        made = [item.name for item in fields(Making) if getattr(self, item.name) != item.default]
-        if made and self.base != "new":
-            raise SettingError(
-                f"{flag(made[0])} shapes a new model, but --from is {self.base}; use --from new"
-            )
+        shaped(self, Making)
         at_least("vocab", self.vocab, least=1)
         if self.stride is not None:
             at_least("stride", self.stride, least=1)
-        if self.freeze and self.base == "new":
-            raise SettingError("--freeze keeps the body, and a new one knows nothing; give another --from")

@@ -1,6 +1,6 @@
 """What a model learns that turns a text into another, and what a new one is."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -8,8 +8,8 @@ from cyclopts import Parameter
 from clearhead.errors import SettingError
 from clearhead.settings.asking import ERRORS, Errors, Format, Opening
 from clearhead.settings.generating import PAIRS, Generating, Prefixed
-from clearhead.settings.learning import Decay, Learning
-from clearhead.settings.options import at_least, check_values, flag, option, required
+from clearhead.settings.learning import Decay, Learning, shaped
+from clearhead.settings.options import at_least, check_values, option, required
 
 Translators = Literal["transformer"]
 Files = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
@@ -95,11 +95,7 @@ class Translating(Opening, Translator, Parallel, Learning):
             if getattr(self, name) is not None:
                 at_least(name, getattr(self, name), least=1)
         at_least("context", self.context, least=2)
-        made = [item.name for item in fields(Translator) if getattr(self, item.name) != item.default]
-        if made and self.base != "new":
-            raise SettingError(
-                f"{flag(made[0])} shapes a new model, but --from is {self.base}; use --from new"
-            )
+        shaped(self, Translator)
         for name in ("data", "validation"):
             files = getattr(self, name)
             if files is not None and len(files) not in (1, 2):

@@ -120,9 +120,9 @@ def spans_of(
         if not len(inside):
             continue
         offsets = np.array([window.offsets[at] for at in inside], dtype=np.int64)
-        first, last = np.tril_indices(len(inside))[::-1]  # first ≤ last
-        near = last - first < most
-        first, last = first[near], last[near]
+        first = np.repeat(np.arange(len(inside)), min(most, len(inside)))
+        last = first + np.tile(np.arange(min(most, len(inside))), len(inside))
+        first, last = first[last < len(inside)], last[last < len(inside)]
         starts.append(offsets[first, 0])
         ends.append(offsets[last, 1])
         scores.append(numbers[inside[first], 0] + numbers[inside[last], 1])

@@ -104,8 +104,7 @@ def examples_named(
     """The same of texts that have names in messages."""
     if reading.long != "window":
         refuse_stride(reading)
-        how = {"names": names, "limit": limit, "long": reading.long, "fixes": FIXES}
-        encodings = encode_named(texts, tokenizer, **how)  # type: ignore[arg-type]
+        encodings = encode_named(texts, tokenizer, names=names, limit=limit, long=reading.long, fixes=FIXES)
         return [Example((encoding,)) for encoding in encodings]
     return in_windows(texts, tokenizer, names=names, limit=limit, stride=reading.stride)
 

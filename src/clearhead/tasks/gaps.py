@@ -1,12 +1,14 @@
 """Texts with masks that are longer than a model takes: which part of them each mask is looked at in."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from math import inf
 
 from clearhead.errors import DataError
 from clearhead.settings import Reading
 from clearhead.tasks.examples import refuse_stride
 from clearhead.text.encoding import Encoding
+from clearhead.text.windows import spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,35 +38,32 @@ def parts_of(whole: Encoding, mask: int, *, name: str, limit: int | None, readin
     if reading.long == "truncate":
         if lost := sum(at > inside[room - 1] for at in places):
             raise DataError(f"{said}, and {lost} of its masks would be cut; use --long window")
-        return [part(whole, range(inside[0], inside[0] + room), masks=places)]
+        return [part(whole, set(inside[:room]), masks=places)]
     if reading.long != "window":
         raise DataError(f"{said}; shorten it, or read it in windows with --long window")
-    step = reading.stride or -(-room // 2)
-    if step > room:
-        raise DataError(f"{name}: --stride {step} skips tokens, for a window has room for {room}")
-    first, last = inside[0], inside[-1]
-    begins = range(first, last + 1, step)
-    windows = [range(begin, min(begin + room, last + 1)) for begin in begins]
-    windows = windows[: 1 + next(at for at, window in enumerate(windows) if window.stop > last)]
+    windows = spread(len(inside), room=room, stride=reading.stride, name=name)
 
     def near(window: range, at: int) -> float:
-        before = float("inf") if window.start == first else at - window.start
-        behind = float("inf") if window.stop > last else window.stop - 1 - at
+        before = inf if window.start == 0 else at - window.start
+        behind = inf if window.stop == len(inside) else window.stop - 1 - at
         return min(before, behind)
 
-    chosen = [max((w for w in windows if at in w), key=lambda w: (near(w, at), -w.start)) for at in places]
-    used = sorted(set(chosen), key=lambda window: window.start)
-    return [
-        part(whole, window, masks=[at for at, own in zip(places, chosen, strict=True) if own == window])
-        for window in used
-    ]
+    owners: dict[range, list[int]] = {}
+    for at in places:
+        own = inside.index(at)
+        best = max((w for w in windows if own in w), key=lambda w: (near(w, own), -w.start))
+        owners.setdefault(best, []).append(at)
+    return [part(whole, set(inside[w.start : w.stop]), masks=masks) for w, masks in owners.items()]
 
 
-def part(whole: Encoding, kept: range, *, masks: Sequence[int]) -> Part:
-    """The tokens of a range, and all that stand around a text."""
+def part(whole: Encoding, kept: Set[int], *, masks: Sequence[int]) -> Part:
+    """These of the text's tokens, and all that stand around it."""
     stay = [at for at, source in enumerate(whole.sources) if source < 0 or at in kept]
-    rows = (whole.ids, whole.segments, whole.offsets, whole.sources)
-    ids, segments, offsets, sources = (tuple(row[at] for at in stay) for row in rows)
-    found = replace(whole, ids=ids, segments=segments, sources=sources)  # type: ignore[arg-type]
-    found = replace(found, offsets=offsets, dropped=len(whole.ids) - len(stay))  # type: ignore[arg-type]
-    return Part(found, tuple(stay.index(at) for at in masks))
+    encoding = Encoding(
+        ids=tuple(whole.ids[at] for at in stay),
+        segments=tuple(whole.segments[at] for at in stay),
+        offsets=tuple(whole.offsets[at] for at in stay),
+        sources=tuple(whole.sources[at] for at in stay),
+        dropped=len(whole.ids) - len(stay),
+    )
+    return Part(encoding, tuple(stay.index(at) for at in masks))

@@ -68,7 +68,6 @@ def measure(
     *,
     best: Sequence[str],
     margins: Sequence[float],
-    loss: float | None = None,
 ) -> AnswerMetrics:
     """Scores of answers (None: no answer); `best` is what each would be if there had to be one, and `margins`
     by how much the score of none is above its."""
@@ -93,7 +92,6 @@ def measure(
         no_answer_exact=mean([one for one, _ in groups[False]]),
         best_f1=whole,
         best_f1_threshold=threshold,
-        loss=loss,
     )
 
 

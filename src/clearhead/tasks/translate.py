@@ -107,12 +107,7 @@ def encoded(
 ) -> tuple[list[list[int]], list[list[int]], int]:
     """The ids of texts and of answers, each within `most` tokens, with the token that ends an answer, and how
     many pairs were cut."""
-    start = loaded.begin.start
-    if start is None:
-        raise SettingError(
-            f"{loaded.folder or 'this model'} does not say which token its answers begin with: write "
-            "decoder_start_token_id into config.json (T5 and Marian begin with their padding token)"
-        )
+    start = loaded.begin.known(str(loaded.folder or "this model"))
     sources, answers, cut = list[list[int]](), list[list[int]](), 0
     # Where a tokenizer puts the id before the first token before every text, it is no part of the answer.
     before = int(loaded.writer.framed([-1]).ids[0] == start)

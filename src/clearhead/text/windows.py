@@ -30,21 +30,19 @@ def in_windows(
     contents: Sequence[Content], template: Template, *, limit: int | None, stride: int | None, name: str
 ) -> list[Encoding]:
     """A text, or a pair, in as many windows of at most `limit` tokens as hold each of its tokens in one or
-    more; of a pair the first text stands whole in each, the second goes on. A window begins `stride` tokens
-    after the one before: usually half of what has room in it. `dropped` is 0 in each.
+    more; of a pair the first text stands whole in each, the second goes on (`spread`). `dropped` is 0.
 
     Raises `DataError`, by `name`, where the first text leaves no room or a stride skips tokens.
     """
-    *before, last = contents
-    length, taken = len(last.ids), sum(len(one.ids) for one in before) + template.special_count
-    room = max(1, length) if limit is None else limit - taken
-    if room < 1 and length:
-        what = "the first text and the special tokens are" if before else "the special tokens are"
-        fix = "shorten the first" if before else "a window needs room for one more"
-        raise DataError(
-            f"{name}: {what} {taken} tokens, which leaves no room for others in a window of {limit}; {fix}"
-        )
-    room = max(1, room)
+    last = contents[-1]
+    room = room_for(contents, template, limit=limit, name=name)
+    parts = spread(len(last.ids), room=room, stride=stride, name=name)
+    return [around(contents, template, part=slice(part.start, part.stop)) for part in parts]
+
+
+def spread(length: int, *, room: int, stride: int | None, name: str) -> list[range]:
+    """Places among so many tokens, `room` at a time: each range begins `stride` after the one before (without
+    one, half of the room) and the last ends with them. DataError, by `name`, for a stride that skips some."""
     step = stride or -(-room // 2)
     if step > room and length > room:
         raise DataError(
@@ -52,8 +50,28 @@ def in_windows(
             f"others; make it at most {room}"
         )
     count = 1 if length <= room else 1 + -(-(length - room) // step)
-    parts = (slice(place * step, place * step + room) for place in range(count))
-    return [template.around([*before, Content(last.ids[p], last.offsets[p])], 0) for p in parts]
+    return [range(at * step, min(at * step + room, length)) for at in range(count)]
+
+
+def room_for(contents: Sequence[Content], template: Template, *, limit: int | None, name: str) -> int:
+    """How many tokens of the last text have room in a window, at least 1; DataError, by `name`, where there
+    is none for a text that has some."""
+    *before, last = contents
+    taken = sum(len(one.ids) for one in before) + template.special_count
+    room = max(1, len(last.ids)) if limit is None else limit - taken
+    if room < 1 and len(last.ids):
+        what = "the first text and the special tokens are" if before else "the special tokens are"
+        fix = "shorten the first" if before else "a window needs room for one more"
+        raise DataError(
+            f"{name}: {what} {taken} tokens, which leaves no room for others in a window of {limit}; {fix}"
+        )
+    return max(1, room)
+
+
+def around(contents: Sequence[Content], template: Template, *, part: slice) -> Encoding:
+    """A part of the last text behind the others; `dropped` is 0."""
+    *before, last = contents
+    return template.around([*before, Content(last.ids[part], last.offsets[part])], 0)
 
 
 def beginnings(
@@ -61,10 +79,9 @@ def beginnings(
 ) -> list[Encoding]:
     """Texts, or pairs, each cut to its first window: of a pair the second text loses its end. `dropped` says
     how many tokens it lost."""
-    rows = tokenizer.taken_apart(texts)
     found = []
-    for (contents, template), name in zip(rows, names, strict=True):
-        first = in_windows(contents, template, limit=limit, stride=1, name=name)[0]
-        lost = sum(len(one.ids) for one in contents) + template.special_count - len(first.ids)
-        found.append(replace(first, dropped=lost))
+    for (contents, template), name in zip(tokenizer.taken_apart(texts), names, strict=True):
+        room = room_for(contents, template, limit=limit, name=name)
+        first = around(contents, template, part=slice(room))
+        found.append(replace(first, dropped=max(0, len(contents[-1].ids) - room)))
     return found
