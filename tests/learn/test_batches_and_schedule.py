@@ -17,6 +17,14 @@ def test_an_epoch_holds_each_text_once_within_the_budget(lengths, budget, epoch)
         assert batch and (sum(lengths[index] for index in batch) <= budget or len(batch) == 1)
 
 
+@given(st.lists(st.integers(1, 8), min_size=1, max_size=400), st.integers(16, 64), st.integers(0, 3))
+def test_no_batch_of_a_pool_is_much_smaller_than_the_others(lengths, budget, seed):
+    """A batch of few texts would move the weights as far as a full one."""
+    for batch in (batches := epoch_batches(lengths, budget=budget, seed=seed, epoch=0)):
+        size = sum(lengths[index] for index in batch)
+        assert len(batches) == 1 or size >= budget / 2 - 2 * max(lengths)
+
+
 def test_the_order_follows_from_seed_and_epoch_alone():
     lengths = [1 + number % 17 for number in range(300)]
 
