@@ -1,7 +1,11 @@
 """The exceptions a user can meet. Each message names what was found, what is possible, and which knob to
 turn."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from errno import EACCES, EDQUOT, EFBIG, ENOSPC, EPERM, EROFS
+
+FULL = (ENOSPC, EDQUOT, EFBIG)
 
 
 class ClearheadError(Exception):
@@ -39,11 +43,23 @@ class Interrupted(ClearheadError):
     """Training was stopped on request, after its state was saved."""
 
 
+@contextmanager
+def naming_place(path: object) -> Iterator[None]:
+    """What the system refuses in here names this path: it does so by itself when it opens a file, and not
+    when it reads or writes one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = str(path)
+        raise
+
+
 def refused_by_system(error: OSError) -> str:
     """What the system did not do, and with which file."""
     place = f"{error.filename}: " if error.filename else ""
     asked = ""
-    if error.errno in (ENOSPC, EDQUOT, EFBIG):
+    if error.errno in FULL:
         asked = "; is there room, and may a file be so large?"
     elif error.errno in (EACCES, EPERM, EROFS):
         asked = "; may it be read, and written where it must be?"

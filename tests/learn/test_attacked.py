@@ -66,6 +66,41 @@ def test_whatever_ends_a_run_before_its_first_model_says_where_the_old_one_is(tm
         list(run)
 
 
+def test_what_a_run_cannot_read_or_write_is_named_and_no_error_of_python(tmp_path, table):
+    from clearhead.learn.place import LOG, MODEL, REPORT
+
+    options = {"data": table, "base": str(tiny_bert(tmp_path / "base")), "out": str(tmp_path / "run")}
+    list(ch.train("classify", max_steps=1, **options))
+    for name in (*MODEL, LOG, REPORT, "README.md"):
+        place, kept = tmp_path / "run" / name, tmp_path / "kept"
+        if place.exists():
+            place.rename(kept)
+        place.mkdir(parents=True)
+        with pytest.raises(
+            SettingError, match=rf"{name} is a folder, where the run has a file; move it away"
+        ):
+            ch.train("classify", max_steps=1, resume=True, **options)
+        place.rmdir()
+        if kept.exists():
+            kept.rename(place)
+    with pytest.raises(DataError, match="/proc/self/mem: cannot be read"):
+        ch.train("classify", format="csv", **options | {"data": "/proc/self/mem", "out": str(tmp_path / "o")})
+
+
+def test_a_disk_that_is_full_has_a_file_or_the_standard_output_in_its_message(tmp_path, monkeypatch, capsys):
+    from clearhead.learn.place import append_log
+
+    with pytest.raises(OSError, match="No space left") as full:
+        (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
+        append_log(tmp_path, {"step": 1})
+    assert refused_by_system(full.value).startswith(f"{tmp_path / 'metrics.jsonl'}: No space left")
+    with open("/dev/full", "w") as nowhere:
+        monkeypatch.setattr("sys.stdout", nowhere)
+        status, error = said(capsys, "env", "--json")
+        monkeypatch.undo()
+    assert (status, error.split(" on ")[0]) == (2, "clearhead: standard output: No space left")
+
+
 def test_options_that_nothing_reads_are_refused_by_name(tmp_path, table, capsys):
     from decoders import tiny_folder as decoder
     from families import filler

@@ -23,7 +23,7 @@ from clearhead.app import (
     verbs,
 )
 from clearhead.data.wording import visible
-from clearhead.errors import ClearheadError, Interrupted, SettingError, refused_by_system
+from clearhead.errors import FULL, ClearheadError, Interrupted, SettingError, refused_by_system
 
 NUMBERS = {
     int: (r"[+-]?[0-9]+", "a whole number"),
@@ -92,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     try:
         status = app(arguments)
+        sys.stdout.flush()  # which fails now, or at exit with nobody to say it
     except CycloptsError as error:
         status = complain(" ".join(str(error).split()), help=True)
     except Interrupted as error:
@@ -107,6 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             os.dup2(nowhere, stream.fileno())
         status = 130 if error.args == (True,) else 0
     except OSError as error:
+        if error.filename is None and error.errno in FULL:  # whoever writes a file names it
+            error.filename = "standard output"
         status = complain(refused_by_system(error))
     except UnicodeError as error:
         status = complain(

@@ -32,8 +32,8 @@ def opened(given: str, file: str, *, newline: str, errors: str = "strict") -> It
     DataError if the file cannot be opened, unpacked or decoded.
     """
     with _bytes(given) as packed:
-        stream = gzip.GzipFile(fileobj=packed) if _head(packed).startswith(b"\x1f\x8b") else packed
         try:
+            stream = gzip.GzipFile(fileobj=packed) if _head(packed).startswith(b"\x1f\x8b") else packed
             yield _decoded(stream, file, newline=newline, errors=HOW[errors])
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(
@@ -43,6 +43,8 @@ def opened(given: str, file: str, *, newline: str, errors: str = "strict") -> It
             raise DataError(
                 f"{file}: is not {error.encoding} ({error.reason}); save the file as UTF-8"
             ) from None
+        except OSError as error:
+            raise DataError(f"{file}: cannot be read ({error.strerror or error}); copy it first") from None
 
 
 def refuse_half_characters(text: str, where: str, *, line: str) -> None:

@@ -13,7 +13,7 @@ from clearhead.checkpoint.catalog import locate
 from clearhead.checkpoint.files import leftovers, remove, settle, write_json
 from clearhead.checkpoint.lock import check_free
 from clearhead.data.documents import documents
-from clearhead.errors import DataError, FolderError, SettingError
+from clearhead.errors import DataError, FolderError, SettingError, naming_place
 from clearhead.learn.corpus import add_to
 from clearhead.learn.encoded import DOCUMENT, DOCUMENTS, FACTS, FORMAT, ID, IDS, Facts, digest_of, open_end
 from clearhead.learn.once import Once
@@ -120,7 +120,7 @@ class Encoder(Once[Progress]):
         ends = facts.tokens + np.cumsum([len(ids) for ids in found])
         rows = np.array([*zip(ends.tolist(), sizes, strict=True)], DOCUMENT)
         for name, numbers in ((IDS, np.concatenate(found)), (DOCUMENTS, rows)):
-            with (self.out / name).open("ab") as file:
+            with naming_place(self.out / name), (self.out / name).open("ab") as file:
                 file.write(numbers.tobytes())
             settle(self.out / name)
         self.note(

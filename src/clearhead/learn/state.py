@@ -21,7 +21,7 @@ from torch import Tensor
 from clearhead.checkpoint.files import PART, moved_together, remove, settle, write_tensors
 from clearhead.checkpoint.fingerprint import FINGERPRINT, digest
 from clearhead.checkpoint.tensors import read_file
-from clearhead.errors import ClearheadError, FolderError
+from clearhead.errors import ClearheadError, FolderError, naming_place
 from clearhead.learn.trainer import Trainer
 
 PREFIX, TENSORS, STANDING, BEST = "state-", "state.safetensors", "state.json", "best"
@@ -78,18 +78,19 @@ def save_state(folder: Path, trainer: Trainer, *, standing: Standing) -> None:
     remove(part)
     part.mkdir()
     try:
-        if standing.step < len(trainer.steps):
-            write_tensors(part / TENSORS, tensors)
-            settle(part / TENSORS)
-            if standing.best and (folder / FINGERPRINT).is_file():
-                _copy_model(folder, part / BEST)
-                best = digest(part / BEST / FINGERPRINT)
-        values = asdict(standing) | {"tensors": digest_of(tensors), "best_model": best}
-        (part / STANDING).write_text(json.dumps({"standing": values, "sha256": _seal(values)}))
-        settle(part / STANDING)
-        settle(part)
-        remove(place)
-        part.rename(place)
+        with naming_place(place):
+            if standing.step < len(trainer.steps):
+                write_tensors(part / TENSORS, tensors)
+                settle(part / TENSORS)
+                if standing.best and (folder / FINGERPRINT).is_file():
+                    _copy_model(folder, part / BEST)
+                    best = digest(part / BEST / FINGERPRINT)
+            values = asdict(standing) | {"tensors": digest_of(tensors), "best_model": best}
+            (part / STANDING).write_text(json.dumps({"standing": values, "sha256": _seal(values)}))
+            settle(part / STANDING)
+            settle(part)
+            remove(place)
+            part.rename(place)
     finally:
         remove(part)
     settle(folder)

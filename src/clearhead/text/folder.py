@@ -9,7 +9,7 @@ from typing import Any
 from tokenizers import Tokenizer as Core
 from tokenizers import models
 
-from clearhead.errors import FolderError
+from clearhead.errors import FolderError, naming_place
 from clearhead.text.encoding import INPUTS, PLAIN_INPUTS, Template
 from clearhead.text.facts import GROUPS, OPTIONS, as_added, core_of, listed_tokens, role_names
 from clearhead.text.kinds import CLASSES, LLAMA, MODEL_TYPES, Kind
@@ -66,7 +66,8 @@ def read_json(path: Path) -> Json | None:
             raise FolderError(f"{path} is no file, or a link to nothing; fetch it again")
         return None
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        with naming_place(path):
+            content = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:  # broken JSON, broken UTF-8, absurd nesting
         raise FolderError(f"{path} cannot be read as JSON ({error}); fetch it again") from error
     if not isinstance(content, dict):

@@ -9,7 +9,7 @@ from typing import Any
 from tokenizers import AddedToken, models, normalizers
 from tokenizers import Tokenizer as Core
 
-from clearhead.errors import FolderError
+from clearhead.errors import FolderError, naming_place
 from clearhead.text.facts import role_names
 from clearhead.text.kinds import BERT, CLASSES, Kind
 from clearhead.text.pieces import Sort, read_model
@@ -63,7 +63,8 @@ def _names(model: type) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with naming_place(path):
+            return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise FolderError(f"{path} is not UTF-8 ({error}); convert it to UTF-8") from error
 
