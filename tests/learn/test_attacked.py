@@ -1,6 +1,7 @@
 """What attackers of the encoder have found, as rules that hold now."""
 
 import errno
+import io
 import json
 import os
 
@@ -90,15 +91,18 @@ def test_what_a_run_cannot_read_or_write_is_named_and_no_error_of_python(tmp_pat
 def test_a_disk_that_is_full_has_a_file_or_the_standard_output_in_its_message(tmp_path, monkeypatch, capsys):
     from clearhead.learn.place import append_log
 
+    (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left") as full:
-        (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
         append_log(tmp_path, {"step": 1})
     assert refused_by_system(full.value).startswith(f"{tmp_path / 'metrics.jsonl'}: No space left")
-    with open("/dev/full", "w") as nowhere:
-        monkeypatch.setattr("sys.stdout", nowhere)
-        status, error = said(capsys, "env", "--json")
-        monkeypatch.undo()
-    assert (status, error.split(" on ")[0]) == (2, "clearhead: standard output: No space left")
+
+    class Full(io.StringIO):
+        def flush(self):
+            raise OSError(errno.ENOSPC, "No space left")
+
+    monkeypatch.setattr("sys.stdout", Full())
+    status, error = said(capsys, "env", "--json")
+    assert (status, error.split(";")[0]) == (2, "clearhead: standard output: No space left")
 
 
 def test_options_that_nothing_reads_are_refused_by_name(tmp_path, table, capsys):
