@@ -136,6 +136,9 @@ def locate(name: str | Path) -> Path:
             f"{text} is a GGUF file; make a model folder of it once: clearhead get {argument(text)}"
         )
     if folder.exists():
+        from clearhead.checkpoint.files import finish_move
+
+        finish_move(folder)
         return folder
     if text in CATALOG or _is_hub_name(text):
         place = place_of(text)

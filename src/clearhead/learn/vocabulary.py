@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from clearhead.checkpoint.files import leftovers
+from clearhead.checkpoint.files import finish_move, leftovers, moved_together, remove
 from clearhead.checkpoint.lock import LOCK
 from clearhead.data.rows import read_texts
 from clearhead.errors import SettingError
@@ -48,7 +48,10 @@ def learn_vocabulary(settings: Vocabulary) -> Learned:
         lowercase=settings.lowercase,
         closed=settings.closed,
     )
-    tokenizer.write(settings.out)
+    with moved_together(Path(settings.out)) as place:
+        tokenizer.write(place)
+    for half in half_written(Path(settings.out), FILES):
+        remove(half)
     tokens = sum(sum(not special for special in e.special) for e in tokenizer.encode(counted.sample))
     size = sum(map(size_of, counted.sample))
     return Learned(
@@ -69,11 +72,12 @@ def check_folder(settings: Vocabulary | Encode, out: Path, *, files: Collection[
         return
     if not out.is_dir():
         raise SettingError(f"--out {out} is a file; give a folder")
+    finish_move(out)
     for file in settings.data:
         if Path(file).exists() and Path(file).resolve().is_relative_to(out.resolve()):
             raise SettingError(f"--data {file} lies in --out {out}, whose files are replaced; move it")
-    left = [*leftovers(out), out / LOCK]
-    names = {path.name.removesuffix(".part") for path in out.iterdir() if path not in left}
+    left = [*half_written(out, files), out / LOCK]
+    names = {path.name for path in out.iterdir() if path not in left}
     if more := sorted(names - {*files}):
         raise SettingError(f"--out {out} holds {more[0]}, which is no {what}'s; give another folder")
     if names and not settings.overwrite:
@@ -81,6 +85,11 @@ def check_folder(settings: Vocabulary | Encode, out: Path, *, files: Collection[
         raise SettingError(
             f"--out {out} holds a {what}; give another folder, or replace it: --overwrite{going_on}"
         )
+
+
+def half_written(out: Path, files: Collection[str]) -> list[Path]:
+    """What a killed writer of these files has left in a folder."""
+    return [*leftovers(out), *(out / f"{name}.part" for name in files if (out / f"{name}.part").is_file())]
 
 
 class Counted:
