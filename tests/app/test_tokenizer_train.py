@@ -91,6 +91,19 @@ def test_only_a_tokenizer_is_replaced_and_only_on_request(run, texts, tmp_path):
     assert status == 2 and "is a file; give a folder" in errors
 
 
+def test_what_is_unknown_is_told_and_is_no_compression(run, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("the cat\n" * 9 + "the " + "x" * 300 + "\n")
+    status, told, errors = run("--data", path, "--out", tmp_path / "out", "--kind", "wordpiece")
+    assert (status, errors[:35]) == (0, "note: runs of more than 100 charact")
+    summary = json.loads(told)
+    assert summary["unknown"] == 1 / 20
+    assert summary["bytes_a_token"] == (summary["bytes"] - 300) / 19
+    path.write_text("  \n" * 9)
+    status, _, errors = run("--data", path, "--out", tmp_path / "none", "--kind", "wordpiece")
+    assert status == 2 and "there is no text to learn from" in errors and not (tmp_path / "none").exists()
+
+
 @pytest.mark.parametrize("after", ["nothing", "the decision", "the first file"])
 def test_a_stop_while_a_tokenizer_is_replaced_leaves_one_of_the_two(after, run, texts, tmp_path, monkeypatch):
     old, new, out = tmp_path / "old", tmp_path / "new", tmp_path / "out"

@@ -49,8 +49,15 @@ class FillRun(CorpusRun):
             Gaps(group, loaded.tokenizer, hiding=hiding, context=self.context)
             for group in (self.texts.texts, self.chosen_by.texts)
         )
-        if not self.objective.spans or not self.validation.spans:
-            raise DataError("the texts are too short: there is no token that could be hidden")
+        for gaps, which in ((self.objective, "to learn from"), (self.validation, "to choose by")):
+            if not gaps.spans and len(gaps.ids):
+                raise DataError(
+                    f"{source}: its tokenizer knows nothing of the texts {which}: all of their "
+                    f"{len(gaps.ids):,} tokens are unknown; learn one from such texts: --from new, or give "
+                    "another --tokenizer"
+                )
+            if not gaps.spans:
+                raise DataError(f"the texts {which} are too short: there is no token that could be hidden")
         self.ready(loaded, self.objective)
         # Each epoch hides other tokens; the validation texts keep those of the first.
         self.objective.epoch = lambda: self.trainer.steps[self.trainer.done][0]

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from clearhead.engine.dropout import Dropout
 from clearhead.engine.modes import own_modes
+from clearhead.errors import SettingError
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack, round_up, within_budget
 from clearhead.model.linear import linear
@@ -77,6 +78,8 @@ class Hiding:
         self.mask = mask_of(tokenizer, source=source)
         left_alone = {*tokenizer.control_ids, tokenizer.unknown_id}
         self.others = np.array([id for id in tokenizer.vocabulary().values() if id not in left_alone])
+        if not len(self.others):
+            raise SettingError(f"{source}: its tokenizer has special tokens alone; give one with words")
         self.chosen_from = np.zeros(tokenizer.vocab_size, dtype=bool)
         self.chosen_from[self.others] = True
 
