@@ -6,10 +6,20 @@ from contextlib import contextmanager
 from errno import EACCES, EDQUOT, EFBIG, ENOSPC, EPERM, EROFS
 
 FULL = (ENOSPC, EDQUOT, EFBIG)
+FIRST, LAST = 700, 300  # characters
+
+
+def readable(message: str) -> str:
+    """A message without the middle of a value that goes on and on: the thing is named before it, the fix
+    behind it."""
+    return message if len(message) <= FIRST + LAST else f"{message[:FIRST]} … {message[-LAST:]}"
 
 
 class ClearheadError(Exception):
     """The root: the command line prints one of these on one line and exits with status 2."""
+
+    def __init__(self, message: str = ""):
+        super().__init__(readable(message))
 
 
 class DataError(ClearheadError):

@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import os
+import pickle
 
 import pytest
 import torch
@@ -103,6 +104,24 @@ def test_a_disk_that_is_full_has_a_file_or_the_standard_output_in_its_message(tm
     monkeypatch.setattr("sys.stdout", Full())
     status, error = said(capsys, "env", "--json")
     assert (status, error.split(";")[0]) == (2, "clearhead: standard output: No space left")
+
+
+def test_a_value_that_goes_on_and_on_is_not_repeated_whole(tmp_path, capsys):
+    folder, long = tiny_bert(tmp_path, ("a", "b")), "x" * 5000
+    for file, name, fix in (
+        ("config.json", "model_type", "supported: "),
+        ("config.json", "hidden_act", ""),
+        ("tokenizer_config.json", "truncation_side", "use 'left' or 'right'"),
+    ):
+        kept = (folder / file).read_text()
+        (folder / file).write_text(json.dumps(json.loads(kept) | {name: long}))
+        with pytest.raises(FolderError, match=f"(?s){name}.*{fix}") as refused:
+            read_folder(folder)
+        assert len(str(refused.value)) < 1010, file
+        (folder / file).write_text(kept)
+    assert len(said(capsys, "predict", folder, "--text", "a", "--dtype", long)[1]) < 1200
+    error = pickle.loads(pickle.dumps(SettingError(long)))
+    assert type(error) is SettingError and len(str(error)) < 1010
 
 
 def test_options_that_nothing_reads_are_refused_by_name(tmp_path, table, capsys):

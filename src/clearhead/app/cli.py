@@ -23,7 +23,14 @@ from clearhead.app import (
     verbs,
 )
 from clearhead.data.wording import visible
-from clearhead.errors import FULL, ClearheadError, Interrupted, SettingError, refused_by_system
+from clearhead.errors import (
+    FULL,
+    ClearheadError,
+    Interrupted,
+    SettingError,
+    readable,
+    refused_by_system,
+)
 
 NUMBERS = {
     int: (r"[+-]?[0-9]+", "a whole number"),
@@ -125,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def complain(message: str, *, help: bool = False) -> int:
     """Say on one line what is wrong; returns the exit status."""
     hint = " (clearhead --help shows what there is)" if help and "--help" not in message else ""
-    print(visible(f"clearhead: {message}{hint}"), file=sys.stderr)
+    print(visible(f"clearhead: {readable(message)}{hint}"), file=sys.stderr)
     return 2
 
 
