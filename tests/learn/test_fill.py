@@ -305,6 +305,8 @@ def test_texts_that_a_tokenizer_knows_nothing_of_are_not_called_short(lines, tmp
         ch.train("fill", data=[own], **options)
     with pytest.raises(DataError, match=r"nothing of the texts to choose by: all of their [0-9]+ tokens"):
         ch.train("fill", data=[lines], validation=own, **options)
+    with pytest.raises(DataError, match=r"known: .* knows nothing of the texts of .*a\.txt: all"):
+        ch.evaluate(ch.load(options["base"]), own)
 
 
 def test_runs_without_a_break_are_learned_from_or_refused(tmp_path):

@@ -10,7 +10,7 @@ from clearhead.checkpoint.fresh import new_transformer, with_fill
 from clearhead.checkpoint.sizes import sizes
 from clearhead.checkpoint.translate import Fields
 from clearhead.engine.modes import own_modes
-from clearhead.errors import DataError, SettingError
+from clearhead.errors import SettingError
 from clearhead.learn.corpus import Texts
 from clearhead.learn.corpus_run import CorpusRun
 from clearhead.learn.finish import write_fill_card
@@ -49,15 +49,8 @@ class FillRun(CorpusRun):
             Gaps(group, loaded.tokenizer, hiding=hiding, context=self.context)
             for group in (self.texts.texts, self.chosen_by.texts)
         )
-        for gaps, which in ((self.objective, "to learn from"), (self.validation, "to choose by")):
-            if not gaps.spans and len(gaps.ids):
-                raise DataError(
-                    f"{source}: its tokenizer knows nothing of the texts {which}: all of their "
-                    f"{len(gaps.ids):,} tokens are unknown; learn one from such texts: --from new, or give "
-                    "another --tokenizer"
-                )
-            if not gaps.spans:
-                raise DataError(f"the texts {which} are too short: there is no token that could be hidden")
+        self.objective.check("the texts to learn from", source=source)
+        self.validation.check("the texts to choose by", source=source)
         self.ready(loaded, self.objective)
         # Each epoch hides other tokens; the validation texts keep those of the first.
         self.objective.epoch = lambda: self.trainer.steps[self.trainer.done][0]
