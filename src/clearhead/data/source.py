@@ -91,7 +91,7 @@ def _decoded(stream: _Stream, file: str, *, newline: str, errors: str) -> io.Tex
         if head.startswith(marks):
             how = "strict" if errors == HOW["strict"] else errors
             return io.TextIOWrapper(stream, encoding=encoding, errors=how, newline=newline)
-    if b"\0" in head:  # every other byte of English in UTF-16 is 0, and all of it would pass for UTF-8
+    if b"\0" in head[:2]:  # every other byte of English in UTF-16 is 0, and all of it would pass for UTF-8
         raise DataError(
             f"{file}: looks like UTF-16 or UTF-32 without a byte-order mark; save the file as UTF-8"
         )

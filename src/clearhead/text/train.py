@@ -118,9 +118,10 @@ def _bpe(
     core.decoder = decoders.ByteLevel()
     counts = _words(core, texts)
     if counts.left:
+        found = _left_out(counts, longest=LONGEST, units="bytes")
         warnings.warn(
-            f"{_left_out(counts, LONGEST, 'bytes')} left out, as there are too many different ones; "
-            "they are read by what the others taught, or byte by byte",
+            f"{found} left out, as there are too many different ones; they are read by what the others "
+            "taught, or byte by byte",
             stacklevel=2,
         )
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -172,7 +173,8 @@ def _wordpiece(texts: Iterable[str], *, vocab: int, lowercase: bool, stated: Map
     counts = _words(core, texts, longest=longest)
     words = counts.ordered()
     if counts.left:
-        said = f"{_left_out(counts, longest, 'characters')} left out, each of which WordPiece reads as [UNK]"
+        found = _left_out(counts, longest=longest, units="characters")
+        said = f"{found} left out, each of which WordPiece reads as [UNK]"
         if not words:
             raise DataError(f"{said}: nothing is left to learn from; {BYTES}")
         warnings.warn(f"{said}; {BYTES}", stacklevel=2)
@@ -197,7 +199,7 @@ def _words(core: Core, texts: Iterable[str], *, longest: int | None = None) -> C
     return count_words(texts, split, longest=longest)
 
 
-def _left_out(counts: Counts, longest: int, units: str) -> str:
+def _left_out(counts: Counts, *, longest: int, units: str) -> str:
     said = f"count {counts.runs:,}, {counts.left / counts.characters:.1%} of the text"
     return f"runs of more than {longest} {units} without a break ({said}) are"
 
