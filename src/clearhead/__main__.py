@@ -1,6 +1,7 @@
 """`python -m clearhead` and the command `clearhead` are the command line, which may be stopped from the
 beginning of its imports on."""
 
+import signal
 import sys
 
 
@@ -11,8 +12,16 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:
+        over()
         print("clearhead: stopped", file=sys.stderr)
         sys.exit(130)
+    finally:
+        over()
+
+
+def over() -> None:
+    """All is said and done: a Ctrl-C close behind the first, or while Python leaves, has nothing to stop."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

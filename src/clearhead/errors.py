@@ -1,11 +1,25 @@
 """The exceptions a user can meet. Each message names what was found, what is possible, and which knob to
 turn."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from errno import EACCES, EDQUOT, EFBIG, ENOSPC, EPERM, EROFS
+
+FULL = (ENOSPC, EDQUOT, EFBIG)
+FIRST, LAST = 700, 300  # characters
+
+
+def readable(message: str) -> str:
+    """A message without the middle of a value that goes on and on: the thing is named before it, the fix
+    behind it."""
+    return message if len(message) <= FIRST + LAST else f"{message[:FIRST]} … {message[-LAST:]}"
 
 
 class ClearheadError(Exception):
     """The root: the command line prints one of these on one line and exits with status 2."""
+
+    def __init__(self, message: str = ""):
+        super().__init__(readable(message))
 
 
 class DataError(ClearheadError):
@@ -39,11 +53,23 @@ class Interrupted(ClearheadError):
     """Training was stopped on request, after its state was saved."""
 
 
+@contextmanager
+def naming_place(path: object) -> Iterator[None]:
+    """What the system refuses in here names this path: it does so by itself when it opens a file, and not
+    when it reads or writes one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = str(path)
+        raise
+
+
 def refused_by_system(error: OSError) -> str:
     """What the system did not do, and with which file."""
     place = f"{error.filename}: " if error.filename else ""
     asked = ""
-    if error.errno in (ENOSPC, EDQUOT, EFBIG):
+    if error.errno in FULL:
         asked = "; is there room, and may a file be so large?"
     elif error.errno in (EACCES, EPERM, EROFS):
         asked = "; may it be read, and written where it must be?"

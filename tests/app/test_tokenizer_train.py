@@ -4,11 +4,13 @@ import gzip
 import io
 import json
 import sys
+from pathlib import Path
 
 import pytest
 from transformers import AutoTokenizer
 
 from clearhead.app.cli import main
+from clearhead.checkpoint.catalog import locate
 from clearhead.text import Tokenizer
 
 TEXTS = ["Warm bread and cold soup.", "Cold bread, warm soup!", "the soup the bread"] * 5
@@ -87,6 +89,52 @@ def test_only_a_tokenizer_is_replaced_and_only_on_request(run, texts, tmp_path):
     assert status == 2 and "holds config.json, which is no tokenizer's; give another folder" in errors
     status, _, errors = run("--data", texts, "--out", texts)
     assert status == 2 and "is a file; give a folder" in errors
+
+
+def test_what_is_unknown_is_told_and_is_no_compression(run, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("the cat\n" * 9 + "the " + "x" * 300 + "\n")
+    status, told, errors = run("--data", path, "--out", tmp_path / "out", "--kind", "wordpiece")
+    assert (status, errors[:35]) == (0, "note: runs of more than 100 charact")
+    summary = json.loads(told)
+    assert summary["unknown"] == 1 / 20
+    assert summary["bytes_a_token"] == (summary["bytes"] - 300) / 19
+    path.write_text("  \n" * 9)
+    status, _, errors = run("--data", path, "--out", tmp_path / "none", "--kind", "wordpiece")
+    assert status == 2 and "there is no text to learn from" in errors and not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("after", ["nothing", "the decision", "the first file"])
+def test_a_stop_while_a_tokenizer_is_replaced_leaves_one_of_the_two(after, run, texts, tmp_path, monkeypatch):
+    old, new, out = tmp_path / "old", tmp_path / "new", tmp_path / "out"
+    assert run("--data", texts, "--out", old)[0] == run("--data", texts, "--out", out)[0] == 0
+    replacing = ["--data", texts, "--kind", "wordpiece", "--overwrite", "--out"]
+    assert run(*replacing, new)[0] == 0
+    move, whole = Path.replace, [Path.rename, Path.replace]
+
+    def stopped(path, target):
+        if after == "the first file" and Path(target).name == "tokenizer.json":
+            return move(path, target)
+        if Path(target).parent == out:
+            raise KeyboardInterrupt
+        return move(path, target)
+
+    monkeypatch.setattr(Path, "rename" if after == "nothing" else "replace", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        main(["tokenizer", "train", *map(str, replacing), str(out)])
+    for name, method in zip(("rename", "replace"), whole, strict=True):
+        monkeypatch.setattr(Path, name, method)
+    right = old if after == "nothing" else new
+    assert Tokenizer.read(locate(out)).same(Tokenizer.read(right))
+    assert sorted(path.name for path in out.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
+
+
+def test_half_a_tokenizer_is_none_and_leaves(run, texts, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "tokenizer.json.part").write_text("{")
+    assert run("--data", texts, "--out", out)[0] == 0
+    assert sorted(path.name for path in out.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
 
 
 @pytest.mark.parametrize(

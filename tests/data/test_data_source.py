@@ -31,11 +31,14 @@ def feed(monkeypatch, content: bytes):
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    "encoding",
+    ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"],
+)
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_byte_order_mark_is_no_part_of_a_column_name(write, end, encoding, packed):
     def path(name, *lines):
-        mark = "\ufeff" if encoding in ("utf-16-le", "utf-16-be") else ""
+        mark = "\ufeff" if encoding.endswith(("-le", "-be")) else ""
         content = (mark + "".join(line + end for line in lines)).encode(encoding)
         return write(name, gzip.compress(content) if packed else content)
 
@@ -50,9 +53,10 @@ def test_a_mark_before_a_quoted_name_is_removed_too(write):
     assert values(write("a.csv", b'\xef\xbb\xbf"text","label"\nx,1\n')) == [{"text": "x", "label": "1"}]
 
 
-def test_utf_16_without_its_mark_is_refused(write, refusal):
-    said = refusal(write("a.csv", "text,label\nx,1\n".encode("utf-16-le")))
-    assert said == "a.csv: looks like UTF-16 without a byte-order mark; save the file as UTF-8"
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_what_is_wider_than_utf_8_is_refused_without_its_mark(write, refusal, encoding):
+    said = refusal(write("a.csv", "text,label\nx,1\n".encode(encoding)))
+    assert said == "a.csv: looks like UTF-16 or UTF-32 without a byte-order mark; save the file as UTF-8"
 
 
 def test_utf_16_cut_off_is_refused(write, refusal):

@@ -1,8 +1,10 @@
 """What attackers of the encoder have found, as rules that hold now."""
 
 import errno
+import io
 import json
 import os
+import pickle
 
 import pytest
 import torch
@@ -64,6 +66,62 @@ def test_whatever_ends_a_run_before_its_first_model_says_where_the_old_one_is(tm
     run.stop()
     with pytest.raises(Interrupted, match=r"go on with --resume; .*to replace is kept in .*\.run-before"):
         list(run)
+
+
+def test_what_a_run_cannot_read_or_write_is_named_and_no_error_of_python(tmp_path, table):
+    from clearhead.learn.place import LOG, MODEL, REPORT
+
+    options = {"data": table, "base": str(tiny_bert(tmp_path / "base")), "out": str(tmp_path / "run")}
+    list(ch.train("classify", max_steps=1, **options))
+    for name in (*MODEL, LOG, REPORT, "README.md"):
+        place, kept = tmp_path / "run" / name, tmp_path / "kept"
+        if place.exists():
+            place.rename(kept)
+        place.mkdir(parents=True)
+        with pytest.raises(
+            SettingError, match=rf"{name} is a folder, where the run has a file; move it away"
+        ):
+            ch.train("classify", max_steps=1, resume=True, **options)
+        place.rmdir()
+        if kept.exists():
+            kept.rename(place)
+    with pytest.raises(DataError, match="/proc/self/mem: cannot be read"):
+        ch.train("classify", format="csv", **options | {"data": "/proc/self/mem", "out": str(tmp_path / "o")})
+
+
+def test_a_disk_that_is_full_has_a_file_or_the_standard_output_in_its_message(tmp_path, monkeypatch, capsys):
+    from clearhead.learn.place import append_log
+
+    (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left") as full:
+        append_log(tmp_path, {"step": 1})
+    assert refused_by_system(full.value).startswith(f"{tmp_path / 'metrics.jsonl'}: No space left")
+
+    class Full(io.StringIO):
+        def flush(self):
+            raise OSError(errno.ENOSPC, "No space left")
+
+    monkeypatch.setattr("sys.stdout", Full())
+    status, error = said(capsys, "env", "--json")
+    assert (status, error.split(";")[0]) == (2, "clearhead: standard output: No space left")
+
+
+def test_a_value_that_goes_on_and_on_is_not_repeated_whole(tmp_path, capsys):
+    folder, long = tiny_bert(tmp_path, ("a", "b")), "x" * 5000
+    for file, name, fix in (
+        ("config.json", "model_type", "supported: "),
+        ("config.json", "hidden_act", ""),
+        ("tokenizer_config.json", "truncation_side", "use 'left' or 'right'"),
+    ):
+        kept = (folder / file).read_text()
+        (folder / file).write_text(json.dumps(json.loads(kept) | {name: long}))
+        with pytest.raises(FolderError, match=f"(?s){name}.*{fix}") as refused:
+            read_folder(folder)
+        assert len(str(refused.value)) < 1010, file
+        (folder / file).write_text(kept)
+    assert len(said(capsys, "predict", folder, "--text", "a", "--dtype", long)[1]) < 1200
+    error = pickle.loads(pickle.dumps(SettingError(long)))
+    assert type(error) is SettingError and len(str(error)) < 1010
 
 
 def test_options_that_nothing_reads_are_refused_by_name(tmp_path, table, capsys):

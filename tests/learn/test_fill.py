@@ -11,7 +11,7 @@ from transformers import AutoModelForMaskedLM, BertForMaskedLM
 import clearhead as ch
 from clearhead.checkpoint.folder import read_folder
 from clearhead.engine.modes import own_modes
-from clearhead.errors import ClearheadError, Interrupted
+from clearhead.errors import ClearheadError, DataError, Interrupted
 from clearhead.learn.fill import FillRun
 from clearhead.model.layout import pack
 from clearhead.settings import Masked
@@ -295,3 +295,29 @@ def test_texts_without_a_token_that_could_be_hidden_are_named(tmp_path):
     known = tiny_folder(tmp_path / "tokenizer", "bert")
     with pytest.raises(ClearheadError, match="no token that could be hidden"):
         run_of(tmp_path / "a.txt", tmp_path / "run", tokenizer=str(known), vocab=8000, documents="line")
+
+
+def test_texts_that_a_tokenizer_knows_nothing_of_are_not_called_short(lines, tmp_path):
+    own = tmp_path / "a.txt"
+    own.write_text("文字列 文字列\n" * 30)
+    options = {"base": str(filling_folder(tmp_path / "known", "bert")), "out": str(tmp_path / "run")}
+    with pytest.raises(DataError, match=r"--from .*known: .* nothing of the texts to learn from"):
+        ch.train("fill", data=[own], **options)
+    with pytest.raises(DataError, match=r"nothing of the texts to choose by: all of their [0-9]+ tokens"):
+        ch.train("fill", data=[lines], validation=own, **options)
+    with pytest.raises(DataError, match=r"known: .* knows nothing of the texts of .*a\.txt: all"):
+        ch.evaluate(ch.load(options["base"]), own)
+
+
+def test_runs_without_a_break_are_learned_from_or_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("あいうえおかきくけこ" * 60 + "\n")
+    with pytest.raises(DataError, match=r"nothing is left to learn from; .*--architecture roberta"):
+        run_of(tmp_path / "a.txt", tmp_path / "run", architecture="bert")
+    assert list(run_of(tmp_path / "a.txt", tmp_path / "run", architecture="roberta"))
+
+
+def test_a_tokenizer_without_words_is_refused_by_name(lines, tmp_path):
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
+    with pytest.raises(ClearheadError, match=r"--tokenizer .*bare: its tokenizer has special tokens alone"):
+        run_of(lines, tmp_path / "run", architecture="bert", tokenizer=str(tmp_path / "bare"), vocab=8000)

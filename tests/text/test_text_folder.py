@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -176,6 +177,15 @@ def test_a_folder_without_a_tokenizer_says_what_would_do(tmp_path):
         ("tokenizer.json", b'{"model": {"type": "New", "vocab": {}}}', r"does not describe a tokenizer"),
         ("tokenizer_config.json", b"{", r"tokenizer_config.json cannot be read as JSON"),
         ("special_tokens_map.json", b"5", r"special_tokens_map.json holds a int"),
+        (
+            "tokenizer_config.json",
+            b'{"sep_token": "\\ud83d"}',
+            r"config.json holds \\ud83d, which is half",
+        ),
+        ("tokenizer_config.json", b'{"x": ["\\ude00\\ud83d"]}', r"tokenizer_config.json holds \\ude00"),
+        ("special_tokens_map.json", b'{"sep_token": "\\uD83D"}', r"special_tokens_map.json holds \\ud83d"),
+        ("added_tokens.json", b'{"\\udfff": 7}', r"added_tokens.json holds \\udfff"),
+        ("tokenizer.json", b'{"model": {"vocab": {"a\\udfff": 7}}}', r"tokenizer.json holds \\udfff"),
     ],
 )
 def test_a_broken_file_is_named(name, content, words, tmp_path):
@@ -183,6 +193,28 @@ def test_a_broken_file_is_named(name, content, words, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(FolderError, match=words):
         Tokenizer.read(tmp_path)
+
+
+def test_half_a_character_in_a_vocabulary_is_named_and_both_halves_are_one(tmp_path):
+    (tmp_path / "merges.txt").write_text("")
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "GPT2Tokenizer"}')
+    (tmp_path / "vocab.json").write_text('{"\\ud83d\\ude00": 0, "<|endoftext|>": 1}')
+    assert "😀" in Tokenizer.read(tmp_path).vocabulary()
+    (tmp_path / "vocab.json").write_text('{"\\ud83d": 0, "<|endoftext|>": 1}')
+    with pytest.raises(FolderError, match=r"vocab.json holds \\ud83d, which is half a character"):
+        Tokenizer.read(tmp_path)
+
+
+def test_what_breaks_only_when_a_text_is_read_is_the_files_fault(tmp_path, capfd):
+    core = Core(models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"))
+    rules = json.loads(core.to_str())
+    table = (1024).to_bytes(4, "little") + b"\xff\xff\xff\x7f" * 256 + b"abc\0"  # it looks whole
+    rules["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": b64encode(table).decode()}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(rules))
+    tokenizer = Tokenizer.read(tmp_path)
+    for read in (tokenizer.encode, tokenizer.plain, lambda texts: tokenizer.words(texts[0])):
+        with pytest.raises(FolderError, match=r"tokenizer.json cannot be used: .* fails at a text"):
+            read(["ab é"])
 
 
 @pytest.mark.parametrize(

@@ -188,17 +188,39 @@ def test_texts_cut_at_white_space_have_the_words_of_the_whole(lower, text):
 def test_no_more_than_the_most_frequent_words_are_kept(monkeypatch):
     monkeypatch.setattr(words, "KEPT", 3)
     texts = ["a a a a", "b b b", *(f"rare{number}" for number in range(20)), "c c c d e f g", "b a"]
-    found = dict(count_words(texts, str.split))
+    found = count_words(texts, str.split).words
     assert len(found) <= 6
     assert found["a"] == 5
     assert found["b"] == 4
 
 
-def test_a_blob_without_white_space_is_not_learned_from():
-    tokenizer = train_tokenizer(["x" * 500 + " the the", "y" * 256 + " the"], vocab=300)
-    names = tokenizer.vocabulary().keys()
-    assert "xx" not in names
-    assert {"Ġthe", "yy"} <= names
+def test_a_run_without_a_break_is_learned_from_in_pieces():
+    texts = ["x" * 600 + " the the", "y" * 256 + " the"]
+    found = count_words(texts, str.split)
+    assert found.pieces == {"x" * 256: 2, "x" * 88: 1} and not found.left
+    assert found.words == {"the": 3, "y" * 256: 1}
+    assert {"Ġthe", "yy", "x" * 128} <= train_tokenizer(texts, vocab=300).vocabulary().keys()
+    kana = train_tokenizer(["あいうえおかきくけこ" * 60], vocab=400)
+    assert len(kana.encode(["あいうえお"])[0].ids) < 5
+
+
+def test_what_is_left_out_is_counted_and_said(monkeypatch):
+    monkeypatch.setattr(words, "PIECES", 2)
+    texts = [f"{letter * 512} the" for letter in "abc"] * 2
+    with pytest.warns(UserWarning, match=r"^runs of more than 256 bytes .*\(count 2, 33\.1% of the text\)"):
+        train_tokenizer(texts, vocab=300)
+    with pytest.warns(UserWarning, match=r"^runs of more than 100 .*\(count 6, 99\.4% .*--kind bpe"):
+        tokenizer = train_tokenizer(texts, vocab=300, kind="wordpiece")
+    assert "aa" not in tokenizer.vocabulary() and tokenizer.tokens(texts[0])[1:-1] == ["[UNK]", "the"]
+    with pytest.raises(DataError, match=r"100\.0% .*: nothing is left to learn from; .*--kind bpe"):
+        train_tokenizer(["あ" * 101], vocab=300, kind="wordpiece")
+
+
+def test_long_runs_are_counted_alike_however_they_come(monkeypatch):
+    texts = ["ab" * 300, "the " + "c" * 300] * 3
+    at_once = count_words(texts, str.split)
+    monkeypatch.setattr(words, "HELD", 1)
+    assert count_words(texts, str.split) == at_once
 
 
 def test_memory_does_not_grow_with_the_number_of_texts(tmp_path):

@@ -23,7 +23,14 @@ from clearhead.app import (
     verbs,
 )
 from clearhead.data.wording import visible
-from clearhead.errors import ClearheadError, Interrupted, SettingError, refused_by_system
+from clearhead.errors import (
+    FULL,
+    ClearheadError,
+    Interrupted,
+    SettingError,
+    readable,
+    refused_by_system,
+)
 
 NUMBERS = {
     int: (r"[+-]?[0-9]+", "a whole number"),
@@ -92,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     try:
         status = app(arguments)
+        sys.stdout.flush()  # which fails now, or at exit with nobody to say it
     except CycloptsError as error:
         status = complain(" ".join(str(error).split()), help=True)
     except Interrupted as error:
@@ -107,6 +115,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             os.dup2(nowhere, stream.fileno())
         status = 130 if error.args == (True,) else 0
     except OSError as error:
+        if error.filename is None and error.errno in FULL:  # whoever writes a file names it
+            error.filename = "standard output"
         status = complain(refused_by_system(error))
     except UnicodeError as error:
         status = complain(
@@ -122,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def complain(message: str, *, help: bool = False) -> int:
     """Say on one line what is wrong; returns the exit status."""
     hint = " (clearhead --help shows what there is)" if help and "--help" not in message else ""
-    print(visible(f"clearhead: {message}{hint}"), file=sys.stderr)
+    print(visible(f"clearhead: {readable(message)}{hint}"), file=sys.stderr)
     return 2
 
 

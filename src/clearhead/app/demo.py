@@ -18,7 +18,7 @@ from clearhead.checkpoint.lock import check_free
 from clearhead.data.rows import Row, read_rows
 from clearhead.data.split import split, without_duplicates
 from clearhead.data.wording import argument
-from clearhead.errors import MissingExtra, SettingError
+from clearhead.errors import MissingExtra, SettingError, naming_place
 from clearhead.explain.report import Answer
 from clearhead.infer.evaluate import evaluate_rows
 from clearhead.infer.model import load
@@ -74,7 +74,8 @@ def run_demo(out: str, *, offline: bool) -> None:
     for file, texts in own.items():
         data.mkdir(parents=True, exist_ok=True)
         if not file.exists():
-            file.write_bytes(texts)
+            with naming_place(file):
+                file.write_bytes(texts)
 
     run = Run(settings)
     if settings.overwrite and read_json(run.out / SETTINGS)["resolved"].get("data") != run.data():

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from clearhead.checkpoint.hub import from_hub, lacking
 from clearhead.data.wording import argument
-from clearhead.errors import DownloadError, FolderError, SettingError
+from clearhead.errors import DownloadError, FolderError, SettingError, naming_place
 from clearhead.settings import a_path, at_home
 
 WEIGHTS = "model.safetensors"
@@ -136,6 +136,9 @@ def locate(name: str | Path) -> Path:
             f"{text} is a GGUF file; make a model folder of it once: clearhead get {argument(text)}"
         )
     if folder.exists():
+        from clearhead.checkpoint.files import finish_move
+
+        finish_move(folder)
         return folder
     if text in CATALOG or _is_hub_name(text):
         place = place_of(text)
@@ -256,7 +259,7 @@ def _from_index(source: Source, folder: Path, *, say: Callable[[str], None]) -> 
                 continue
             target = unpacked / inner
             target.parent.mkdir(parents=True, exist_ok=True)
-            with archive.open(item) as content, target.open("wb") as file:
+            with naming_place(target), archive.open(item) as content, target.open("wb") as file:
                 shutil.copyfileobj(content, file)
     wanted = source.made_of or source.marker
     if not (unpacked / wanted).is_file():

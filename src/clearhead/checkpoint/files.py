@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from clearhead.checkpoint.lock import held
-from clearhead.errors import FolderError
+from clearhead.errors import FolderError, naming_place
 
 NEXT = ".clearhead-next"  # files of one model that are whole and on their way into the folder
 MANIFEST = ".clearhead-files.json"  # among them: their names, and which files of the model before leave
@@ -49,7 +49,8 @@ def read_list(path: Path) -> list[dict[str, Any]]:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        with naming_place(path):
+            return json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise FolderError(f"{path} is not valid JSON ({error}); fetch or save the folder again") from error
 
@@ -83,9 +84,10 @@ def moved_into_place(path: Path) -> Iterator[Path]:
     """A path to write to; on success it is flushed to the disk and takes the place of `path` at once."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        yield beside
-        settle(beside)
-        beside.replace(path)
+        with naming_place(path):
+            yield beside
+            settle(beside)
+            beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
 
@@ -99,7 +101,7 @@ def moved_together(folder: Path, *, instead: Iterable[str] = ()) -> Iterator[Pat
     has cut short (`finish_move`), so that files of two models never stay side by side.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=PART, dir=folder) as part:
+    with tempfile.TemporaryDirectory(prefix=PART, dir=folder) as part, naming_place(folder):
         whole = Path(part) / "whole"
         whole.mkdir()
         yield whole

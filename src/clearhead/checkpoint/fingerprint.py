@@ -21,7 +21,7 @@ from clearhead.checkpoint.embedding import MODULES
 from clearhead.checkpoint.files import files_in, read_json
 from clearhead.checkpoint.labels import bare_name
 from clearhead.engine.modes import own_modes
-from clearhead.errors import ClearheadError, FolderError, NotFinite
+from clearhead.errors import ClearheadError, FolderError, NotFinite, naming_place
 from clearhead.model.config import Over
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
@@ -88,7 +88,7 @@ def answers(network: Transformer, ids: list[list[int]], *, segments: list[list[i
 
 def digest(path: Path) -> str:
     """SHA-256 of a file."""
-    with path.open("rb") as file:
+    with naming_place(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

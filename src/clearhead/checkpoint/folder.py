@@ -45,6 +45,7 @@ from clearhead.model.config import Config, Head, Learned
 from clearhead.model.transformer import Transformer
 from clearhead.settings import Opening
 from clearhead.text.parts import OLDER
+from clearhead.text.reading import panics
 from clearhead.text.tokenizer import Tokenizer
 
 Words = TypeVar("Words", Tokenizer, Tokenizer | None)
@@ -195,15 +196,8 @@ def _target(folder: Path) -> Tokenizer | None:
 
 
 def _panicking(folder: Path, read: Callable[[Path], Words]) -> Words:
-    """The library panics over some broken files, which is no Exception."""
-    try:
+    with panics(f"{folder}: the tokenizer's files do not fit together"):
         return read(folder)
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":
-            raise
-        raise FolderError(
-            f"{folder}: the tokenizer's files do not fit together ({error}); fetch or save the folder again"
-        ) from error
 
 
 def _facts(read: Any, fields: Fields) -> Any:

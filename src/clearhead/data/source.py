@@ -14,6 +14,11 @@ from pathlib import Path
 from clearhead.errors import DataError
 
 HOW = {"strict": "surrogateescape", "replace": "replace", "ignore": "ignore"}
+# By the marks at the beginning; that of UTF-32 begins with one of UTF-16, so that it is looked for before.
+WIDE = {
+    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _Stream = io.BufferedReader | io.BytesIO | gzip.GzipFile
 
@@ -27,8 +32,8 @@ def opened(given: str, file: str, *, newline: str, errors: str = "strict") -> It
     DataError if the file cannot be opened, unpacked or decoded.
     """
     with _bytes(given) as packed:
-        stream = gzip.GzipFile(fileobj=packed) if _head(packed) == b"\x1f\x8b" else packed
         try:
+            stream = gzip.GzipFile(fileobj=packed) if _head(packed).startswith(b"\x1f\x8b") else packed
             yield _decoded(stream, file, newline=newline, errors=HOW[errors])
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(
@@ -38,6 +43,8 @@ def opened(given: str, file: str, *, newline: str, errors: str = "strict") -> It
             raise DataError(
                 f"{file}: is not {error.encoding} ({error.reason}); save the file as UTF-8"
             ) from None
+        except OSError as error:
+            raise DataError(f"{file}: cannot be read ({error.strerror or error}); copy it first") from None
 
 
 def refuse_half_characters(text: str, where: str, *, line: str) -> None:
@@ -73,16 +80,19 @@ def _bytes(given: str) -> io.BufferedReader | io.BytesIO:
 
 
 def _head(stream: _Stream) -> bytes:
-    head = stream.read(2)
+    head = stream.read(4)
     stream.seek(0)
     return head
 
 
 def _decoded(stream: _Stream, file: str, *, newline: str, errors: str) -> io.TextIOWrapper:
     head = _head(stream)
-    if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        how = "strict" if errors == HOW["strict"] else errors
-        return io.TextIOWrapper(stream, encoding="utf-16", errors=how, newline=newline)
-    if b"\0" in head:  # every other byte of English in UTF-16 is 0, and all of it would pass for UTF-8
-        raise DataError(f"{file}: looks like UTF-16 without a byte-order mark; save the file as UTF-8")
+    for encoding, marks in WIDE.items():
+        if head.startswith(marks):
+            how = "strict" if errors == HOW["strict"] else errors
+            return io.TextIOWrapper(stream, encoding=encoding, errors=how, newline=newline)
+    if b"\0" in head[:2]:  # every other byte of English in UTF-16 is 0, and all of it would pass for UTF-8
+        raise DataError(
+            f"{file}: looks like UTF-16 or UTF-32 without a byte-order mark; save the file as UTF-8"
+        )
     return io.TextIOWrapper(stream, encoding="utf-8-sig", errors=errors, newline=newline)

@@ -7,7 +7,7 @@ from time import perf_counter
 
 from clearhead.data.rows import Row
 from clearhead.data.wording import place
-from clearhead.errors import DataError, SettingError
+from clearhead.errors import SettingError
 from clearhead.infer.model import Model
 from clearhead.infer.perplexity import context_of, refuse_long, texts_of
 from clearhead.settings import Asking, Filling, Scoring
@@ -54,8 +54,7 @@ def evaluate_fill(
     texts = texts_of(data, asking=asking, scoring=scoring)
     hiding = Hiding(model.tokenizer, filling, seed=filling.mask_seed, source=model.name)
     gaps = Gaps(texts, model.tokenizer, hiding=hiding, context=context)
-    if not gaps.spans:
-        raise DataError(f"{data} holds no token that could be hidden; give texts that hold some")
+    gaps.check(f"the texts of {data}", source=model.name)
     budget = max(asking.batch_tokens, context)
     scores = gaps.scores(model.loaded.network, texts=len(texts), budget=budget)
     return FillEvaluation(scores, context, perf_counter() - begin)

@@ -4,13 +4,9 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from clearhead.checkpoint.adapter_files import MEANT as ADAPTER_FILES
 from clearhead.checkpoint.card import CARD, is_ours
-from clearhead.checkpoint.embedding import FILES as SENTENCE_FILES
 from clearhead.checkpoint.embedding import POOLING
 from clearhead.checkpoint.files import PART, moved_into_place, remove, settle
-from clearhead.checkpoint.fingerprint import FINGERPRINT, MEANT
-from clearhead.checkpoint.folder import GENERATION
 from clearhead.errors import (
     ClearheadError,
     DataError,
@@ -20,11 +16,10 @@ from clearhead.errors import (
     SettingError,
     refused_by_system,
 )
-from clearhead.learn.place import LOG, REPORT, SETTINGS
+from clearhead.learn.place import LOG, MODEL, REPORT, SETTINGS
 from clearhead.learn.state import states
 
 BEFORE = ".run-before"
-MODEL = (*MEANT, *SENTENCE_FILES, *ADAPTER_FILES, "tokenizer_config.json", GENERATION, FINGERPRINT)
 
 
 def set_aside(folder: Path) -> None:

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from clearhead.checkpoint.catalog import locate
-from clearhead.checkpoint.files import leftovers, remove, settle, write_json
+from clearhead.checkpoint.files import remove, settle, write_json
 from clearhead.checkpoint.lock import check_free
 from clearhead.data.documents import documents
-from clearhead.errors import DataError, FolderError, SettingError
+from clearhead.errors import DataError, FolderError, SettingError, naming_place
 from clearhead.learn.corpus import add_to
 from clearhead.learn.encoded import DOCUMENT, DOCUMENTS, FACTS, FORMAT, ID, IDS, Facts, digest_of, open_end
 from clearhead.learn.once import Once
-from clearhead.learn.vocabulary import check_folder
+from clearhead.learn.vocabulary import check_folder, half_written
 from clearhead.settings import Encode
 from clearhead.tasks.pieces import ids_of, up_to
 from clearhead.text.tokenizer import Tokenizer
@@ -96,7 +96,7 @@ class Encoder(Once[Progress]):
             check_folder(self.settings, self.out, files=FILES, what="corpus")
         elif Facts.read(self.out) != self.facts:
             raise SettingError(f"--resume: {self.settings.out} has changed meanwhile; give the command again")
-        for half in leftovers(self.out):
+        for half in half_written(self.out, FILES):
             remove(half)
         if not self.settings.resume:
             for name in FILES:
@@ -120,7 +120,7 @@ class Encoder(Once[Progress]):
         ends = facts.tokens + np.cumsum([len(ids) for ids in found])
         rows = np.array([*zip(ends.tolist(), sizes, strict=True)], DOCUMENT)
         for name, numbers in ((IDS, np.concatenate(found)), (DOCUMENTS, rows)):
-            with (self.out / name).open("ab") as file:
+            with naming_place(self.out / name), (self.out / name).open("ab") as file:
                 file.write(numbers.tobytes())
             settle(self.out / name)
         self.note(

@@ -10,7 +10,7 @@ from clearhead.checkpoint.fresh import new_transformer, with_fill
 from clearhead.checkpoint.sizes import sizes
 from clearhead.checkpoint.translate import Fields
 from clearhead.engine.modes import own_modes
-from clearhead.errors import DataError, SettingError
+from clearhead.errors import SettingError
 from clearhead.learn.corpus import Texts
 from clearhead.learn.corpus_run import CorpusRun
 from clearhead.learn.finish import write_fill_card
@@ -49,8 +49,8 @@ class FillRun(CorpusRun):
             Gaps(group, loaded.tokenizer, hiding=hiding, context=self.context)
             for group in (self.texts.texts, self.chosen_by.texts)
         )
-        if not self.objective.spans or not self.validation.spans:
-            raise DataError("the texts are too short: there is no token that could be hidden")
+        self.objective.check("the texts to learn from", source=source)
+        self.validation.check("the texts to choose by", source=source)
         self.ready(loaded, self.objective)
         # Each epoch hides other tokens; the validation texts keep those of the first.
         self.objective.epoch = lambda: self.trainer.steps[self.trainer.done][0]

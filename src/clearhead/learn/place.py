@@ -8,15 +8,20 @@ from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
+from clearhead.checkpoint.adapter_files import MEANT as ADAPTER_FILES
+from clearhead.checkpoint.card import CARD
+from clearhead.checkpoint.embedding import FILES as SENTENCE_FILES
 from clearhead.checkpoint.files import leftovers, moved_into_place, read_json, settle
-from clearhead.checkpoint.folder import OLD
+from clearhead.checkpoint.fingerprint import FINGERPRINT, MEANT
+from clearhead.checkpoint.folder import GENERATION, OLD
 from clearhead.checkpoint.lock import LOCK, LOG, SETTINGS, is_lock
 from clearhead.data.rows import Row
-from clearhead.errors import SettingError
+from clearhead.errors import SettingError, naming_place
 from clearhead.learn.state import not_states
 from clearhead.settings import Learning, Opening
 
 REPORT = "report.html"
+MODEL = (*MEANT, *SENTENCE_FILES, *ADAPTER_FILES, "tokenizer_config.json", GENERATION, FINGERPRINT)
 # Settings that do not change what is computed.
 FREE = ("resume", "overwrite", "out", "baseline", *(item.name for item in fields(Opening)))
 
@@ -64,6 +69,8 @@ def check_place(settings: Learning, out: Path) -> None:
         raise SettingError(
             f"{foreign[0]} has the name of a state, and is none; the run would replace it: move it away"
         )
+    if run and (folders := [name for name in (*MODEL, LOG, REPORT, CARD) if (out / name).is_dir()]):
+        raise SettingError(f"{out / folders[0]} is a folder, where the run has a file; move it away")
     if run and settings.overwrite and (others := [name for name in OLD if (out / name).is_file()]):
         raise SettingError(f"--overwrite: {out / others[0]} is no file of a run; move it away")
     if settings.resume:
@@ -103,7 +110,7 @@ def is_run(folder: Path) -> bool:
 
 def append_log(folder: Path, line: dict[str, Any]) -> None:
     """Append a line to metrics.jsonl."""
-    with (folder / LOG).open("a", encoding="utf-8") as file:
+    with naming_place(folder / LOG), (folder / LOG).open("a", encoding="utf-8") as file:
         file.write(json.dumps(line, allow_nan=False) + "\n")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from clearhead.checkpoint.labels import Problem
 from clearhead.data.wording import argument
 from clearhead.engine.modes import own_modes
-from clearhead.errors import SettingError
+from clearhead.errors import SettingError, refused_by_system
 from clearhead.infer.evaluate import Evaluation, evaluate_rows
 from clearhead.infer.model import Model
 from clearhead.learn import place
@@ -47,7 +47,10 @@ def train(task: str, **options: Any) -> Course:
     """Make a run of a task; iterate over it to train. Options as in `clearhead train TASK --help`."""
     for names, run, settings in TASKS:
         if task in names:
-            made_run: Course = run(made(settings, options))
+            try:
+                made_run: Course = run(made(settings, options))
+            except OSError as error:
+                raise SettingError(refused_by_system(error)) from error
             return made_run
     known = ", ".join(f"{names[0]} (also {', '.join(names[1:])})" for names, _, _ in TASKS)
     raise SettingError(f"unknown task {task!r}; known: {known}")

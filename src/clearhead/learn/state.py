@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from clearhead.checkpoint.files import PART, moved_together, remove, settle, write_tensors
-from clearhead.checkpoint.fingerprint import FINGERPRINT
+from clearhead.checkpoint.fingerprint import FINGERPRINT, digest
 from clearhead.checkpoint.tensors import read_file
-from clearhead.errors import ClearheadError, FolderError
+from clearhead.errors import ClearheadError, FolderError, naming_place
 from clearhead.learn.trainer import Trainer
 
 PREFIX, TENSORS, STANDING, BEST = "state-", "state.safetensors", "state.json", "best"
@@ -73,22 +73,24 @@ def digest_of(tensors: Mapping[str, Tensor]) -> str:
 
 def save_state(folder: Path, trainer: Trainer, *, standing: Standing) -> None:
     """Write the state of a run into its folder and remove older ones."""
-    tensors = tensors_of(trainer)
+    tensors, best = tensors_of(trainer), None
     part, place = folder / f"{PART}{PREFIX}{standing.step}", folder / f"{PREFIX}{standing.step}"
     remove(part)
     part.mkdir()
     try:
-        if standing.step < len(trainer.steps):
-            write_tensors(part / TENSORS, tensors)
-            settle(part / TENSORS)
-            if standing.best and (folder / FINGERPRINT).is_file():
-                _copy_model(folder, part / BEST)
-        values = asdict(standing) | {"tensors": digest_of(tensors)}
-        (part / STANDING).write_text(json.dumps({"standing": values, "sha256": _seal(values)}))
-        settle(part / STANDING)
-        settle(part)
-        remove(place)
-        part.rename(place)
+        with naming_place(place):
+            if standing.step < len(trainer.steps):
+                write_tensors(part / TENSORS, tensors)
+                settle(part / TENSORS)
+                if standing.best and (folder / FINGERPRINT).is_file():
+                    _copy_model(folder, part / BEST)
+                    best = digest(part / BEST / FINGERPRINT)
+            values = asdict(standing) | {"tensors": digest_of(tensors), "best_model": best}
+            (part / STANDING).write_text(json.dumps({"standing": values, "sha256": _seal(values)}))
+            settle(part / STANDING)
+            settle(part)
+            remove(place)
+            part.rename(place)
     finally:
         remove(part)
     settle(folder)
@@ -150,14 +152,16 @@ def _into(trainer: Trainer, state: Path) -> Standing:
     values = said["standing"]
     if said["sha256"] != _seal(values) or state.name != f"{PREFIX}{values['step']}":
         raise ValueError(f"{STANDING} has changed since it was written")
-    digest = values.pop("tensors")
+    tensors_said, best = values.pop("tensors"), values.pop("best_model", None)
     values["best"] = tuple(values["best"]) if values["best"] else None
     standing = Standing(**values)
     trainer.done = standing.step
     if standing.step == len(trainer.steps):
         return standing
+    if best:
+        _check_best(state / BEST, said=best)
     tensors = read_file(state / TENSORS)
-    if digest_of(tensors) != digest:
+    if digest_of(tensors) != tensors_said:
         raise ValueError(f"{TENSORS} has changed since it was written")
     trainer.drop.generator.set_state(tensors.pop("dropout"))
     with torch.no_grad():
@@ -172,6 +176,19 @@ def _into(trainer: Trainer, state: Path) -> Standing:
             moments = {key.removesuffix(f".{name}"): tensors.pop(key).clone() for key in kinds}
             trainer.optimizer.state[parameter] = moments
     return standing
+
+
+def _check_best(folder: Path, *, said: str) -> None:
+    """A state is no more whole than its best model: its fingerprint, of which `said` is the SHA-256, and the
+    files that this names."""
+
+    def check(name: str, hash: str) -> None:
+        if not (folder / name).is_file() or digest(folder / name) != hash:
+            raise ValueError(f"{BEST}/{name} is missing or has changed since it was written")
+
+    check(FINGERPRINT, said)
+    for name, hash in json.loads((folder / FINGERPRINT).read_text(encoding="utf-8"))["files"].items():
+        check(name, hash)
 
 
 def _seal(values: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from clearhead.engine.dropout import Dropout
 from clearhead.engine.modes import own_modes
+from clearhead.errors import DataError, SettingError
 from clearhead.model.kernels import Context
 from clearhead.model.layout import pack, round_up, within_budget
 from clearhead.model.linear import linear
@@ -77,6 +78,8 @@ class Hiding:
         self.mask = mask_of(tokenizer, source=source)
         left_alone = {*tokenizer.control_ids, tokenizer.unknown_id}
         self.others = np.array([id for id in tokenizer.vocabulary().values() if id not in left_alone])
+        if not len(self.others):
+            raise SettingError(f"{source}: its tokenizer has special tokens alone; give one with words")
         self.chosen_from = np.zeros(tokenizer.vocab_size, dtype=bool)
         self.chosen_from[self.others] = True
 
@@ -142,6 +145,17 @@ class Gaps:
         self.ids = np.concatenate(ids)
         self.words = np.concatenate(words) if hiding.whole_words else None
         self.lengths = [end - start + around for start, end in self.spans]
+
+    def check(self, texts: str, *, source: str) -> None:
+        """DataError where the `texts`, as they are called, hold no token that could be hidden."""
+        if self.spans:
+            return
+        if len(self.ids):
+            raise DataError(
+                f"{source}: its tokenizer knows nothing of {texts}: all of their {len(self.ids):,} tokens "
+                "are unknown; give texts that it knows, or a tokenizer that was learned from such texts"
+            )
+        raise DataError(f"{texts} hold no token that could be hidden; give texts that hold some")
 
     def hidden(self, member: int) -> tuple[list[int], list[int]]:
         """The ids of a piece as they are read, and the places that are asked about."""

@@ -9,14 +9,15 @@ from typing import Any
 from tokenizers import Tokenizer as Core
 from tokenizers import models
 
-from clearhead.errors import FolderError
+from clearhead.errors import FolderError, naming_place
 from clearhead.text.encoding import INPUTS, PLAIN_INPUTS, Template
 from clearhead.text.facts import GROUPS, OPTIONS, as_added, core_of, listed_tokens, role_names
 from clearhead.text.kinds import CLASSES, LLAMA, MODEL_TYPES, Kind
-from clearhead.text.vocabulary import CONVERT, check_charsmap, read_vocabulary
+from clearhead.text.vocabulary import CONVERT, check_charsmap, read_vocabulary, refuse_halves
 
 Json = dict[str, Any]
 
+MODEL = "config.json"
 AS_IT_STANDS = "PreTrainedTokenizerFast"  # the published class that adds nothing to tokenizer.json
 FOLLOWED = ("mistral", "qwen2")  # whose published reader follows tokenizer.json, whatever LlamaTokenizer is
 MOST = 1_000_000  # tokens that a configuration may add without naming them
@@ -66,11 +67,15 @@ def read_json(path: Path) -> Json | None:
             raise FolderError(f"{path} is no file, or a link to nothing; fetch it again")
         return None
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        with naming_place(path):
+            written = path.read_text(encoding="utf-8-sig")
+        content = json.loads(written)
     except (ValueError, RecursionError) as error:  # broken JSON, broken UTF-8, absurd nesting
         raise FolderError(f"{path} cannot be read as JSON ({error}); fetch it again") from error
     if not isinstance(content, dict):
         raise FolderError(f"{path} holds a {type(content).__name__}, not an object; fetch it again")
+    if path.name != MODEL:  # of which nothing but two names is read here
+        refuse_halves(path, written, content=content)
     return content
 
 
@@ -129,7 +134,7 @@ def _check_config(path: Path, config: Json) -> None:
 
 def _kind(folder: Path, config: Json, *, rules: Json | None) -> tuple[Kind | None, str | None]:
     """How the folder's class builds a tokenizer, if we know, and what names the class."""
-    model = read_json(folder / "config.json") or {}
+    model = read_json(folder / MODEL) or {}
     name, model_type = config.get("tokenizer_class") or model.get("tokenizer_class"), model.get("model_type")
     if isinstance(name, str) and model_type != "modernbert":  # whose class is published wrongly
         name = name.removesuffix("Fast")

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from tokenizers import Tokenizer as Core
 
-from clearhead.errors import FolderError, SettingError
+from clearhead.errors import FolderError, SettingError, naming_place
 from clearhead.text.facts import as_published
 from clearhead.text.folder import Json, read_config, read_folder
 from clearhead.text.marian import is_marian, read_marian
@@ -64,6 +64,7 @@ def write(folder: Path, core: Core, *, config: Mapping[str, Any], kept: Kept | N
                     "the two that were published together"
                 )
     for name, content in contents.items():
-        (folder / f"{name}.part").write_bytes(content)
+        with naming_place(folder / name):
+            (folder / f"{name}.part").write_bytes(content)
     for name in contents:  # whoever is stopped while writing leaves no half of a file
         (folder / f"{name}.part").replace(folder / name)

@@ -38,6 +38,7 @@ from clearhead.text.facts import (
 )
 from clearhead.text.parts import Part, read_source, read_target, write
 from clearhead.text.pieces import Found, Kept, PieceReader
+from clearhead.text.reading import Reader
 from clearhead.text.words import PART, clean, parts
 
 
@@ -75,7 +76,7 @@ class Tokenizer:
         }
         unknown = self._vocabulary.get(model_unknown(rules) or "", self._roles.get("unk_token"))
         self._unknown_id = None if unknown in self._control_ids else unknown
-        self._reader: Core | PieceReader = core
+        self._reader: Reader | PieceReader = Reader(core)
         if kept is not None:
             self._reader = PieceReader(
                 kept, self._vocabulary, unknown=model_vocabulary(rules)[roles["unk_token"]]
@@ -270,8 +271,8 @@ class Tokenizer:
         return _copied, (self._core.to_str(), (self._config, self._kept))
 
     @cached_property
-    def _following(self) -> Core | PieceReader:
-        return self._reader if self._kept else following(self._core)
+    def _following(self) -> Reader | PieceReader:
+        return self._reader if self._kept else Reader(following(self._core))
 
     def _contents(self, texts: list[str]) -> list[Content]:
         """Each string's own tokens, without a control id among them."""

@@ -1,5 +1,6 @@
 """Learn a vocabulary from texts: byte-level BPE or WordPiece, the same from the same texts."""
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -11,7 +12,7 @@ from clearhead.errors import DataError, SettingError
 from clearhead.settings import Kind
 from clearhead.text.kinds import BERT
 from clearhead.text.tokenizer import Tokenizer
-from clearhead.text.words import count_words
+from clearhead.text.words import LONGEST, Counts, count_words
 
 BEGIN, END, UNKNOWN = "<s>", "</s>", "[UNK]"
 CONTROL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -23,6 +24,7 @@ MASKED = {
     "roberta": {"cls": "<s>", "pad": "<pad>", "sep": "</s>", "unk": "<unk>", "mask": "<mask>"},
     "modernbert": {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"},
 }
+BYTES = "byte-level BPE reads any text (--kind bpe; for masked tokens --architecture roberta or modernbert)"
 TWICE = 2  # two pieces are merged only if they meet twice
 
 
@@ -45,14 +47,16 @@ def train_tokenizer(
     its model is to be asked about, which the files say.
 
     `wordpiece` is BERT's kind (Devlin et al. 2019), learned with the same merges: `[CLS] text [SEP]`, a pair
-    in two segments, and `[UNK]` for a word with a character that is not in the vocabulary. It holds the 1,000
-    most frequent characters, or fewer, so that they fill no more than half of it. `lowercase` strips accents.
+    in two segments, and `[UNK]` for a word with a character that is not in the vocabulary, or with more than
+    100 characters, which is not learned from. It holds the 1,000 most frequent characters, or fewer, so that
+    they fill no more than half of it. `lowercase` strips accents.
 
     `characters` makes each character a token: the most frequent ones, of equals the first by code point, and
     `[UNK]` for any other. Texts begin and end as with `bpe`.
 
     Memory is bounded (`clearhead.text.words`). The same texts give byte-identical files in every process.
-    SettingError if `vocab` cannot hold what the kind needs.
+    SettingError if `vocab` cannot hold what the kind needs, DataError if it can learn from none of
+    the texts. What is left out is said in a warning.
     """
     if vocab > MOST:
         raise SettingError(f"vocab={vocab} is more than any text needs; make it at most {MOST:,}")
@@ -112,9 +116,16 @@ def _bpe(
         core.normalizer = normalizers.Lowercase()
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     core.decoder = decoders.ByteLevel()
-    learned = _merged(
-        _words(core, texts), vocab=vocab, first=[*first, *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    )
+    counts = _words(core, texts)
+    if counts.left:
+        found = _left_out(counts, longest=LONGEST, units="bytes")
+        warnings.warn(
+            f"{found} left out, as there are too many different ones; they are read by what the others "
+            "taught, or byte by byte",
+            stacklevel=2,
+        )
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    learned = _merged(counts.ordered(), vocab=vocab, first=[*first, *alphabet])
     core.model = learned.model
     return core, {}
 
@@ -158,7 +169,15 @@ def _wordpiece(texts: Iterable[str], *, vocab: int, lowercase: bool, stated: Map
     bare = {token: id for id, token in enumerate(CONTROL)}
     core = Core(models.WordPiece(bare, unk_token="[UNK]"))
     BERT.dress(core, config, rules={})
-    words = _words(core, texts)
+    longest = core.model.max_input_chars_per_word
+    counts = _words(core, texts, longest=longest)
+    words = counts.ordered()
+    if counts.left:
+        found = _left_out(counts, longest=longest, units="characters")
+        said = f"{found} left out, each of which WordPiece reads as [UNK]"
+        if not words:
+            raise DataError(f"{said}: nothing is left to learn from; {BYTES}")
+        warnings.warn(f"{said}; {BYTES}", stacklevel=2)
     characters = _characters(core, words, room=(vocab - len(CONTROL)) // 2)
     # The library's trainer for WordPiece numbers the ## pieces in an order that differs between processes. It
     # is its trainer for BPE underneath, which does the same every time once these pieces have their numbers.
@@ -170,14 +189,19 @@ def _wordpiece(texts: Iterable[str], *, vocab: int, lowercase: bool, stated: Map
     return Tokenizer(core, config)
 
 
-def _words(core: Core, texts: Iterable[str]) -> list[tuple[str, int]]:
+def _words(core: Core, texts: Iterable[str], *, longest: int | None = None) -> Counts:
     """The words that `core` splits the texts into."""
 
     def split(text: str) -> Iterator[str]:
         clean = core.normalizer.normalize_str(text) if core.normalizer else text
         return (word for word, _ in core.pre_tokenizer.pre_tokenize_str(clean))
 
-    return count_words(texts, split)
+    return count_words(texts, split, longest=longest)
+
+
+def _left_out(counts: Counts, *, longest: int, units: str) -> str:
+    said = f"count {counts.runs:,}, {counts.left / counts.characters:.1%} of the text"
+    return f"runs of more than {longest} {units} without a break ({said}) are"
 
 
 def _characters(core: Core, words: list[tuple[str, int]], *, room: int) -> dict[str, bool]:

@@ -2,6 +2,7 @@
 of SentencePiece."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,18 @@ from typing import Any
 from tokenizers import AddedToken, models, normalizers
 from tokenizers import Tokenizer as Core
 
-from clearhead.errors import FolderError
+from clearhead.errors import FolderError, naming_place
 from clearhead.text.facts import role_names
 from clearhead.text.kinds import BERT, CLASSES, Kind
 from clearhead.text.pieces import Sort, read_model
+from clearhead.text.words import LONE_SURROGATE
 
 # The published converter knows every format.
 CONVERT = (
     "write a tokenizer.json with transformers: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
 )
+
+ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")  # a file in UTF-8 says no half of a character otherwise
 
 
 def read_vocabulary(
@@ -63,7 +67,8 @@ def _names(model: type) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with naming_place(path):
+            return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise FolderError(f"{path} is not UTF-8 ({error}); convert it to UTF-8") from error
 
@@ -81,10 +86,12 @@ def _word_piece(path: Path) -> models.WordPiece:
 
 def numbered(path: Path) -> dict[str, int]:
     """Token → id, as a vocab.json has it."""
+    written = _text(path)
     try:
-        vocabulary = json.loads(_text(path))
+        vocabulary = json.loads(written)
     except (ValueError, RecursionError) as error:
         raise FolderError(f"{path} cannot be read as JSON ({error}); fetch it again") from error
+    refuse_halves(path, written, content=vocabulary)
     ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else [None]
     if not all(type(id) is int and 0 <= id < 2**32 for id in ids) or len(set(ids)) < len(ids):
         raise FolderError(
@@ -137,6 +144,17 @@ def _pieces(path: Path, kind: Kind, *, config: Mapping[str, Any]) -> Core:
         if piece.sort is Sort.CONTROL:
             core.add_special_tokens([AddedToken(piece.text, normalized=False, special=True)])
     return core
+
+
+def refuse_halves(path: Path, written: str, *, content: Any) -> None:
+    """No text holds half a character, the library takes none, and no file can be written with it."""
+    if not ESCAPE.search(written):
+        return
+    if half := LONE_SURROGATE.search(json.dumps(content, ensure_ascii=False)):
+        raise FolderError(
+            f"{path} holds \\u{ord(half[0]):04x}, which is half a character (a lone surrogate); write both "
+            "halves or neither, or fetch it again"
+        )
 
 
 def check_charsmap(path: Path, table: bytes) -> None:
