@@ -4,7 +4,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
-from clearhead.data.rows import name_of
+from clearhead.data.rows import bare_name, name_of
 from clearhead.errors import FolderError
 from clearhead.model.config import Head, Over
 
@@ -87,8 +87,3 @@ def label_names(values: dict[str, Any], head: Head, *, source: str) -> tuple[str
         why = " (space around a name does not count)" if len(set(stated)) == count else ""
         raise FolderError(f"{source}: id2label gives two labels one name: {', '.join(names)}{why}")
     return names
-
-
-def bare_name(name: str) -> str:
-    """A label without the space around it, unless it is nothing else."""
-    return name.strip() or name
