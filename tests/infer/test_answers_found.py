@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 
 import pytest
 import torch
@@ -214,3 +215,29 @@ def test_another_model_finds_no_answers(tmp_path):
         other.answer([("a", "b")])
     with pytest.raises(ClearheadError, match="question 0 is one string"):
         other.answer(["a"])
+
+
+def test_a_context_is_cut_where_the_tokenizer_says(folders, tmp_path):
+    folder = shutil.copytree(folders["bert"][0], tmp_path / "left")
+    config = json.loads((folder / "tokenizer_config.json").read_text()) | {"truncation_side": "left"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    context = "bad " * 40 + "good soup"
+    (found,) = ch.load(folder).answer([("a ?", context)], long="truncate")
+    (alone,) = ch.load(folder).answer([("a ?", context[-(27 - 2) * 4 - 9 :])])
+    assert (found.dropped, alone.dropped, alone.tokens) == (15, 0, found.tokens)
+    assert found.answer == alone.answer and found.margin == alone.margin
+
+
+def test_python_callers_say_what_becomes_of_blank_ones(model):
+    pairs = [("a ?", "good soup"), ("a ?", "\n"), (" ", "good")]
+    found = model.answer(pairs)
+    assert [one.score is None for one in found] == [False, True, True]
+    with pytest.raises(DataError, match="question 1: the context holds no text"):
+        model.answer(pairs, empty="error")
+    for options, said in (
+        ({"abstain_below": 0.5}, "--abstain-below is not read by Model.answer"),
+        ({"text_column": "a"}, "--text-column is not read by Model.answer"),
+        ({"no_answer_above": float("nan")}, "--no-answer-above nan is no number"),
+    ):
+        with pytest.raises(SettingError, match=said):
+            model.answer(pairs, **options)

@@ -156,3 +156,11 @@ def test_the_sentence_that_weighs_most_is_a_part_of_the_text(model, capsys):
 )
 def test_sentences_end_at_their_signs(text, parts):
     assert [text[start:end] for start, end in sentences(text)] == parts
+
+
+def test_masks_are_kept_where_the_tokenizer_cuts_the_beginning(filling, monkeypatch):
+    monkeypatch.setitem(filling.tokenizer._config, "truncation_side", "left")
+    (found,) = filling.fill(["bad " * 40 + "good [MASK]"], long="truncate")
+    assert found.dropped == 12 and len(found.masks) == 1
+    with pytest.raises(DataError, match="1 of its masks would be cut"):
+        filling.fill(["[MASK] " + "good " * 40], long="truncate")

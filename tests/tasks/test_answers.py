@@ -1,5 +1,7 @@
 """Spans, their probabilities, and the scores that SQuAD was published with."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -70,12 +72,40 @@ def test_probabilities_of_all_answers_and_none_sum_to_1():
 
 
 @pytest.mark.parametrize(
-    ("place", "right"), [((0, 2), (2, 2)), ((1, 5), (2, 3)), ((3, 9), (3, 4)), ((0, 10), (0, 0))]
+    ("place", "right"), [((0, 2), (2, 2)), ((1, 5), (2, 3)), ((3, 9), (3, 4)), ((0, 11), (0, 0))]
 )
 def test_an_answer_counts_in_a_window_that_holds_all_of_it(place, right):
-    some = window([(0, 2), (3, 5), (6, 9)])
+    some = replace(window([(0, 2), (3, 5), (6, 9)]), dropped=1)
     question = Question("?", "ab cd efg h", (Place(*place),), "f", 1)
     assert targets(Example((some,)), question) == [right]
+
+
+CONTEXT = "ab \u200bcd\u00ad ef\n"  # the tokens: ab, cd, ef
+
+
+@pytest.mark.parametrize(
+    ("place", "right"),
+    [
+        ((2, 6), (3, 3)), ((3, 6), (3, 3)), ((4, 7), (3, 3)), ((4, 8), (3, 3)), ((2, 8), (3, 3)),
+        ((2, 11), (3, 4)), ((8, 11), (4, 4)), ((0, 4), (2, 2)), ((0, 11), (2, 4)), ((2, 4), (0, 0)),
+    ],
+)  # fmt: skip
+def test_what_no_token_shows_is_no_part_of_an_answer(place, right):
+    for offsets in ([(0, 2), (4, 6), (8, 10)], [(0, 2), (2, 6), (7, 11)], [(0, 2), (2, 7), (7, 10)]):
+        assert targets(Example((window(offsets),)), Question("?", CONTEXT, (Place(*place),), "f", 1)) == [
+            right
+        ]
+
+
+def test_an_answer_that_windows_or_a_cut_leave_in_part_is_in_none():
+    question = Question("?", CONTEXT, (Place(2, 10),), "f", 1)
+    first, second, both = window([(0, 2), (4, 6)]), window([(8, 10)]), window([(4, 6), (8, 10)])
+    assert targets(Example((first, second)), question) == [(0, 0), (0, 0)]
+    assert targets(Example((first, both)), question) == [(0, 0), (2, 3)]
+    assert targets(Example((replace(first, dropped=1),)), question) == [(0, 0)]
+    question = Question("?", CONTEXT, (Place(2, 8),), "f", 1)  # what lies beyond the cut is nothing to see
+    assert targets(Example((replace(first, dropped=1),)), question) == [(3, 3)]
+    assert targets(Example((replace(window([]), dropped=3),)), question) == [(0, 0)]
 
 
 def test_a_window_without_the_answer_points_at_its_first_token():

@@ -9,6 +9,11 @@ from clearhead.settings import Asking, flag
 if TYPE_CHECKING:
     from clearhead.infer.model import Model
 
+FILED = (  # what says how a file is read
+    "text_column", "pair_column", "label_column", "label_separator", "tokens_column", "tags_column", "format",
+    "skip_bad_rows",
+)  # fmt: skip
+
 
 def rows_of(path: str, model: "Model", *, settings: Asking) -> list[Any]:
     """The rows of a file to predict; labels are kept where there are some. Of a model that turns texts into
@@ -70,8 +75,8 @@ def texts_as_rows(texts: list[str], settings: Asking, *, pair: str | None = None
     """Texts of the command line as rows, beside each the second one of a pair where there is one."""
     from clearhead.data.rows import Row
 
-    for name in ("text_column", "pair_column", "label_column", "format"):
-        if getattr(settings, name) is not None:
+    for name in FILED:
+        if getattr(settings, name) != getattr(Asking(), name):
             raise SettingError(f"{flag(name)} is for a file, and --text is given; leave one of them out")
     for number, text in enumerate(texts, 1):
         refuse_bytes(text, f"--text number {number}")

@@ -3,6 +3,7 @@ Devlin et al. 2018, sections 4.2 and 4.3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from unicodedata import category
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from clearhead.tasks.examples import Example
 from clearhead.text.encoding import Encoding
 
 CONTEXT = 1  # which text of a pair it is
+NONE = (0, 0)  # the first token, as both ends: no answer in this window
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +66,50 @@ class Spans:
 
 def targets(example: Example, question: Question) -> list[tuple[int, int]]:
     """The tokens that an answer begins and ends with, in each window that holds all of the first right one;
-    the first token in the others, which stands for none (Devlin et al. 2018, section 4.3)."""
-    found = []
-    for window in example.windows:
-        inside = context_of(window)
-        held = (0, 0)
-        for place in (question.answers or ())[:1]:
-            touched = [at for at in inside if meets(window.offsets[at], place)]
-            whole = touched and window.offsets[touched[0]][0] <= place.start
-            if whole and window.offsets[touched[-1]][1] >= place.end:
-                held = touched[0], touched[-1]
-        found.append(held)
-    return found
+    the first token in the others, which stands for none (Devlin et al. 2018, section 4.3).
+
+    All of an answer is what tokens show of it: white space at its edges, and characters that the tokenizer
+    leaves out, are no part that a window could lack.
+    """
+    if not question.answers:
+        return [NONE] * len(example.windows)
+    place, text = question.answers[0], question.context
+    touched = [touching(window, place, text) for window in example.windows]
+    ends = [window.offsets[at] for window, some in zip(example.windows, touched, strict=True) for at in some]
+    if not ends or cut_off(place, example, text):
+        return [NONE] * len(example.windows)
+    start = max(place.start, min(start for start, _ in ends))
+    end = min(place.end, max(end for _, end in ends))
+    return [
+        (some[0], some[-1])
+        if some and window.offsets[some[0]][0] <= start and window.offsets[some[-1]][1] >= end
+        else NONE
+        for window, some in zip(example.windows, touched, strict=True)
+    ]
 
 
-def meets(offsets: tuple[int, int], place: Place) -> bool:
-    """Whether a token has characters of a place."""
-    return offsets[0] < place.end and offsets[1] > place.start
+def touching(window: Encoding, place: Place, text: str) -> list[int]:
+    """The context's tokens that show something of a place."""
+    shared = [(at, shared_by(window.offsets[at], place)) for at in context_of(window)]
+    return [at for at, (start, end) in shared if start < end and shows(text[start:end])]
+
+
+def shared_by(offsets: tuple[int, int], place: Place) -> tuple[int, int]:
+    """The characters that a token and a place have both, from the first to before the second."""
+    return max(offsets[0], place.start), min(offsets[1], place.end)
+
+
+def cut_off(place: Place, example: Example, text: str) -> bool:
+    """Whether a part of a place that shows something lies where the context was cut."""
+    ends = [window.offsets[at] for window in example.windows for at in context_of(window)]
+    first, last = min(start for start, _ in ends), max(end for _, end in ends)
+    beyond = text[place.start : max(first, place.start)] + text[min(last, place.end) : place.end]
+    return example.dropped > 0 and shows(beyond)
+
+
+def shows(text: str) -> bool:
+    """Whether a text has more than white space and control characters, visible to nobody."""
+    return any(not sign.isspace() and category(sign) not in ("Cc", "Cf") for sign in text)
 
 
 def context_of(window: Encoding) -> list[int]:
