@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 
 import clearhead as ch
 from clearhead.app.cli import main
-from clearhead.errors import ClearheadError, DataError, SettingError
+from clearhead.errors import ClearheadError, DataError, FolderError, SettingError
 from families import over_tokens, write_tokenizer
 from tiny import WORDS
 
@@ -205,6 +205,8 @@ def test_what_cannot_be_asked_is_refused_with_the_way_out(folders, capsys, tmp_p
     path = tmp_path / "q.jsonl"
     path.write_text('{"question": "a", "context": " "}\n')
     assert "row 1: the context holds no text" in refused(capsys, "predict", folder, path)
+    said = refused(capsys, "predict", folder, path, "--skip-bad-rows")
+    assert "--skip-bad-rows is for training and evaluation" in said
 
 
 def test_another_model_finds_no_answers(tmp_path):
@@ -241,3 +243,12 @@ def test_python_callers_say_what_becomes_of_blank_ones(model):
     ):
         with pytest.raises(SettingError, match=said):
             model.answer(pairs, **options)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 10**400, True, "0", [0]])
+def test_a_threshold_that_is_no_number_is_refused(folders, tmp_path, value):
+    folder = shutil.copytree(folders["bert"][0], tmp_path / "odd")
+    config = json.loads((folder / "config.json").read_text()) | {"null_score_diff_threshold": value}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(FolderError, match="null_score_diff_threshold=.* must be a finite number, or null"):
+        ch.load(folder)

@@ -66,6 +66,10 @@ def questions_in(file: str | None, settings: Asking) -> list[Any]:
     from clearhead.data.questions import questions_of
     from clearhead.infer.answer import usable
 
+    if settings.skip_bad_rows:
+        raise SettingError(
+            "--skip-bad-rows is for training and evaluation; predict makes nothing of a file's own answers"
+        )
     questions, _ = questions_of("-" if file is None else file, settings, answered=False)
     usable(questions, settings)
     return questions

@@ -164,7 +164,9 @@ class EmbedRun(Course):
         """What its vectors will be."""
         embedding = self.model.loaded.embedding
         assert embedding
-        return f"vectors of {self.model.config.width} numbers, {embedding.pooling} pooling"
+        width = self.model.config.width
+        kept = min(embedding.dimensions or width, width)
+        return f"vectors of {kept} numbers, {embedding.pooling} pooling"
 
     def evaluation(self) -> PairScores:
         """How well its vectors tell what belongs together among the pairs kept aside."""
