@@ -74,9 +74,9 @@ def targets(example: Example, question: Question) -> list[tuple[int, int]]:
     if not question.answers:
         return [NONE] * len(example.windows)
     place, text = question.answers[0], question.context
-    touched = [touching(window, place, text) for window in example.windows]
+    touched = [touching(window, place, text=text) for window in example.windows]
     ends = [window.offsets[at] for window, some in zip(example.windows, touched, strict=True) for at in some]
-    if not ends or cut_off(place, example, text):
+    if not ends or cut_off(place, example, text=text):
         return [NONE] * len(example.windows)
     start = max(place.start, min(start for start, _ in ends))
     end = min(place.end, max(end for _, end in ends))
@@ -88,7 +88,7 @@ def targets(example: Example, question: Question) -> list[tuple[int, int]]:
     ]
 
 
-def touching(window: Encoding, place: Place, text: str) -> list[int]:
+def touching(window: Encoding, place: Place, *, text: str) -> list[int]:
     """The context's tokens that show something of a place."""
     shared = [(at, shared_by(window.offsets[at], place)) for at in context_of(window)]
     return [at for at, (start, end) in shared if start < end and shows(text[start:end])]
@@ -99,7 +99,7 @@ def shared_by(offsets: tuple[int, int], place: Place) -> tuple[int, int]:
     return max(offsets[0], place.start), min(offsets[1], place.end)
 
 
-def cut_off(place: Place, example: Example, text: str) -> bool:
+def cut_off(place: Place, example: Example, *, text: str) -> bool:
     """Whether a part of a place that shows something lies where the context was cut."""
     ends = [window.offsets[at] for window in example.windows for at in context_of(window)]
     first, last = min(start for start, _ in ends), max(end for _, end in ends)
