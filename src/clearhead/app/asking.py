@@ -41,8 +41,8 @@ def check_pairs(model: "Model", settings: Asking) -> None:
 
 def pair_column_of(model: "Model") -> str | None:
     """The column of the second texts a model was trained on; None where its folder tells of none."""
-    from clearhead.checkpoint.files import read_json
-    from clearhead.learn.place import SETTINGS, is_run
+    from clearhead.checkpoint.files import is_run, read_json
+    from clearhead.checkpoint.lock import SETTINGS
 
     folder = model.loaded.folder
     if folder is None or not is_run(Path(folder)):
