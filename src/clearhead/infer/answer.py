@@ -87,8 +87,9 @@ def find(
     found = []
     for question, example in zip(asked, examples, strict=True):
         own = [next(logits) for _ in example.windows]
-        spans = spans_of(own, example, context=question.context, most=finding.max_answer_tokens)
-        found.append(result_of(spans, example, context=question.context, best=BEST, threshold=threshold))
+        context, most = question.context, finding.max_answer_tokens
+        spans = spans_of(own, example, context=context, most=most, best=BEST)
+        found.append(result_of(spans, example, context=context, threshold=threshold))
     given = iter(found)
     return [skipped() if question.blank else next(given) for question in questions]
 
