@@ -150,7 +150,9 @@ def test_only_an_empty_answer_says_that_there_is_none(write):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (squad(qa(), qa() | {"id": float("nan")}), "NaN is not JSON"),
+        (squad(qa(), qa() | {"id": float("nan")}), 'NaN is not JSON: write null or "NaN")'),
+        (squad(qa(), qa() | {"id": [float("inf")]}), 'Infinity is not JSON: write null or "Infinity")'),
+        (squad(qa(), {"id": "q"}), "s.json, at question 2: is not SQuAD's JSON (KeyError: 'question')"),
         (squad(qa(), qa() | {"id": ["\ud800"]}), "s.json, row 2: \\ud800 is half a character"),
         (squad(qa(), context="The \ud800"), "s.json, row 1: \\ud800 is half a character"),
         (squad(qa()).replace('"q"', "1e999"), "s.json, row 1: holds a number too large for a float"),

@@ -95,9 +95,9 @@ def _squad(path: str) -> Iterator[tuple[Question, Any]]:
     with opened(path, file, newline="\n") as lines:
         text = lines.read()
     refuse_half_characters(text, file, line=text)
+    number = 0
     try:
         whole: Any = strictly(text)
-        number = 0
         for article in whole["data"]:
             for paragraph in article["paragraphs"]:
                 for one in paragraph["qas"]:
@@ -111,9 +111,11 @@ def _squad(path: str) -> Iterator[tuple[Question, Any]]:
                     said = [] if none else one.get("answers")
                     yield Question(asked, context, None, file, number, extra=extra), said
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {short(str(error))}"
+        where = f"{file}, at question {number}" if number else file
         raise DataError(
-            f"{file}: is not SQuAD's JSON ({type(error).__name__}: {short(str(error))}); it holds data → "
-            "paragraphs → context and qas; rows go into .jsonl, .csv or .tsv"
+            f"{where}: is not SQuAD's JSON ({said}); it holds data → paragraphs → context and qas; rows go "
+            "into .jsonl, .csv or .tsv"
         ) from error
 
 

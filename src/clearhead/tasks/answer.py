@@ -100,7 +100,7 @@ def targets(example: Example, question: Question) -> list[tuple[int, int]]:
     place, text = question.answers[0], question.context
     touched = [touching(window, place, text=text) for window in example.windows]
     ends = [window.offsets[at] for window, some in zip(example.windows, touched, strict=True) for at in some]
-    if not ends or cut_off(place, example, text=text):
+    if not ends or (example.dropped and cut_off(place, example, text=text)):
         return [NONE] * len(example.windows)
     start = max(place.start, min(start for start, _ in ends))
     end = min(place.end, max(end for _, end in ends))
@@ -124,11 +124,11 @@ def shared_by(offsets: tuple[int, int], place: Place) -> tuple[int, int]:
 
 
 def cut_off(place: Place, example: Example, *, text: str) -> bool:
-    """Whether a part of a place that shows something lies where the context was cut."""
+    """Whether a part of a place that shows something lies where a context was cut."""
     ends = [window.offsets[at] for window in example.windows for at in context_of(window)]
     first, last = min(start for start, _ in ends), max(end for _, end in ends)
     beyond = text[place.start : max(first, place.start)] + text[min(last, place.end) : place.end]
-    return example.dropped > 0 and shows(beyond)
+    return shows(beyond)
 
 
 def shows(text: str) -> bool:
