@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import clearhead as ch
+from clearhead.check.finding import Verdict
 from clearhead.checkpoint.embedding import FILES, Embedding, read_embedding, write_embedding
 from clearhead.errors import FolderError
 from clearhead.model.config import Pooling
@@ -37,7 +38,7 @@ EVERY = [
     Embedding(),
     Embedding(pooling=Pooling.LAST, normalise=True, limit=9, lowercase=True),
     Embedding(pooling=Pooling.MAX, prompts={"query": "q: ", "é": ""}, default="é", included=False),
-    Embedding(pooling=Pooling.CLS, similarity="euclidean"),
+    Embedding(pooling=Pooling.CLS, similarity="euclidean", dimensions=7),
 ]
 
 
@@ -102,6 +103,21 @@ REFUSED = [
     (lambda f: change(f / FACTS, similarity_fn_name="maxsim"), "'maxsim' is not one"),
     (lambda f: change(f / FACTS, prompts=["a"]), "must give texts their names"),
     (lambda f: change(f / FACTS, default_prompt_name="a"), "'a' is none of none"),
+    (lambda f: with_module(f, path="a\0b"), "module 2 .* at path"),
+    (lambda f: change(f / POOLING, pooling_mode=[["mean"]]), r"pooling_mode \['mean'\] is not supported"),
+    (lambda f: change(f / POOLING, pooling_mode={"a": 1}), r"pooling_mode \{'a': 1\} is not supported"),
+    (lambda f: change(f / POOLING, pooling_mode=0), "pooling_mode 0 is not supported"),
+    (lambda f: change(f / POOLING, pooling_mode_cls_token="true"), "cls_token='true' is not true or false"),
+    (lambda f: change(f / POOLING, pooling_mode_mean_tokens=1), "mean_tokens=1 is not true or false"),
+    (lambda f: change(f / READING, max_seq_length=10**400), "max_seq_length=1000.* must be a whole number"),
+    (lambda f: change(f / FACTS, similarity_fn_name=["dot"]), r"similarity_fn_name=\['dot'\] is not one of"),
+    (lambda f: change(f / FACTS, similarity_fn_name=0), "similarity_fn_name=0 is not one of"),
+    (lambda f: change(f / FACTS, prompts=0), "prompts=0 must give texts their names"),
+    (lambda f: change(f / FACTS, prompts={"a": "\ud800"}), "prompts hold half a character"),
+    (lambda f: change(f / FACTS, prompts={"a": ""}, default_prompt_name=["a"]), r"name=\['a'\] is none of a"),
+    (lambda f: change(f / FACTS, truncate_dim=0), "truncate_dim=0 must be a whole number above 0, or null"),
+    (lambda f: change(f / FACTS, truncate_dim="7"), "truncate_dim='7' must be a whole number above 0"),
+    (lambda f: change(f / FACTS, whitening=True), "whitening=True is not known; remove it if it is idle"),
     (lambda f: change(f / FACTS, model_type="SparseEncoder"), "model_type='SparseEncoder' is not supported"),
 ]
 
@@ -126,6 +142,29 @@ def test_a_module_elsewhere_is_refused(tmp_path):
     (folder / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(FolderError, match=r"module 0 \(sentence_transformers.models.Transformer\)"):
         ch.load(folder)
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_a_folders_own_cut_comes_behind_its_norm(tmp_path, normalise):
+    """As sentence-transformers has it, which writes `truncate_dim`; what is asked for takes its place."""
+    whole = ch.load(sentence_folder(tmp_path / "whole", normalise=normalise)).embed(TEXTS)
+    folder = sentence_folder(tmp_path / "cut", normalise=normalise, facts={"truncate_dim": 7})
+    model = ch.load(folder)
+    assert torch.equal(model.embed(TEXTS), whole[:, :7])
+    for options in ({"dimensions": 5}, {"dimensions": 9, "normalise": True}):
+        assert model.embed(TEXTS, **options).shape == (3, options["dimensions"])
+    assert torch.allclose(model.embed(TEXTS, normalise=True).norm(dim=1), torch.ones(3))
+    model.save(tmp_path / "ours")
+    assert torch.equal(ch.load(tmp_path / "ours").embed(TEXTS), whole[:, :7])
+    assert not [found for found in ch.verify(model) if found.verdict is Verdict.FAIL]
+
+
+def test_texts_are_lowered_sign_by_sign(tmp_path):
+    """As the published tokenizers do it: a last sigma is one like others."""
+    from clearhead.infer.embed import ready
+
+    assert ready("ΟΔΟΣ İ", "Q: ", lowercase=True) == "q: οδοσ i̇"
+    assert ready(("Σ", "ΑΣ"), "", lowercase=True) == ("σ", "ασ")
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -116,3 +116,48 @@ def test_lines_of_a_context_stay_as_they_are(write):
     context = "One\r\ntwo\u2028three"
     path = write("s.json", squad(qa("Q?", ("two\u2028three", 5)), context=context))
     assert questions_of(path, Reading())[0][0].context == context
+
+
+def test_a_start_that_the_first_row_lacks_is_read(write):
+    rows = [
+        {"question": "Why?", "context": CONTEXT, "answer": ""},
+        {"question": "Who?", "context": CONTEXT, "answer": "Ada", "start": 31},
+    ]
+    path = write("q.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert [one.answers for one in questions_of(path, Reading())[0]] == [(), (Place(31, 34),)]
+    both = json.dumps(rows[1] | {"answer_start": 31})
+    assert "'start', 'answer_start' could each be where answers start" in refused(write("b.jsonl", both))
+
+
+def test_only_an_empty_answer_says_that_there_is_none(write):
+    row = {"question": "Who?", "context": CONTEXT}
+    for none in (None, "", " ", []):
+        path = write("q.jsonl", json.dumps(row | {"answers": none}) + "\n")
+        assert questions_of(path, Reading())[0][0].answers == ()
+    lines = json.dumps(row | {"answer": "program"}) + "\n" + json.dumps(row) + "\n"
+    path = write("r.jsonl", lines)
+    assert "r.jsonl, row 2: says nothing of an answer; write answers or" in refused(path)
+    assert questions_of(path, Reading(), skip_bad=True)[1] == 1
+    for said in ({}, {"answers": None}):
+        one = {"id": "q", "question": "Why?", **said}
+        path = write("s.json", squad(qa("Who?", ("Ada", 0)), one))
+        assert "s.json, row 2: says nothing of an answer" in refused(path)
+        assert len(questions_of(path, Reading(), answered=False)[0]) == 2
+    path = write("t.json", squad({"question": "Why?", "is_impossible": True}))
+    assert questions_of(path, Reading())[0][0].answers == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (squad(qa(), qa() | {"id": float("nan")}), 'NaN is not JSON: write null or "NaN")'),
+        (squad(qa(), qa() | {"id": [float("inf")]}), 'Infinity is not JSON: write null or "Infinity")'),
+        (squad(qa(), {"id": "q"}), "s.json, at question 2: is not SQuAD's JSON (KeyError: 'question')"),
+        (squad(qa(), qa() | {"id": ["\ud800"]}), "s.json, row 2: \\ud800 is half a character"),
+        (squad(qa(), context="The \ud800"), "s.json, row 1: \\ud800 is half a character"),
+        (squad(qa()).replace('"q"', "1e999"), "s.json, row 1: holds a number too large for a float"),
+        ('{"data": [], "data": []}', "the key 'data' is there more than once"),
+    ],
+)
+def test_a_squad_file_keeps_the_rules_of_json(write, text, said):
+    assert said in refused(write("s.json", text), answered=False)

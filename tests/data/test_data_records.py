@@ -215,7 +215,7 @@ def test_a_stray_quote_in_tsv_is_a_character(write):
 
 def test_only_a_newline_ends_a_line(write):
     odd = "a\u2028b\x0bc\x0cd\x85e\x1cf"
-    assert pairs(write("a.tsv", f"text\tlabel\n{odd}\rg\t1\n")) == [(f"{odd}\rg", "1")]
+    assert pairs(write("a.tsv", f"text\tlabel\n{odd}\t1\n")) == [(odd, "1")]
     assert values(write("a.txt", f"{odd}\n")) == [{"text": odd}]
     assert values(write("a.jsonl", f'{{"text": "{odd[:3]}"}}\n')) == [{"text": odd[:3]}]
     assert pairs(write("a.csv", f"text,label\n{odd},1\n")) == [(odd, "1")]
@@ -259,14 +259,17 @@ def test_a_blank_line_of_plain_text_is_an_empty_text(write):
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
+    ("name", "content", "line"),
     [
-        ("a.txt", "good soup\rbad bread\r"), ("a.tsv", "text\tlabel\rgood\ta\rbad\tb"),
-        ("a.jsonl", '{"text": "good"}\r{"text": "bad"}\r'),
+        ("a.txt", "good soup\rbad bread\r", 1), ("a.tsv", "text\tlabel\rgood\ta\rbad\tb", 1),
+        ("a.jsonl", '{"text": "good"}\r{"text": "bad"}\r', 1), ("a.txt", "a\nb\rc\nd\n", 2),
+        ("a.tsv", "text\tlabel\r\na\t1\rb\t2\r\n", 2), ("a.jsonl", '{"text": "a"}\n{"text":\r"b"}\n', 2),
+        ("a.txt", "a\r\r\nb\n", 1),
     ],
 )  # fmt: skip
-def test_lines_that_end_in_a_carriage_return_alone_are_refused_with_the_fix(write, refusal, name, content):
-    assert re.search(r"carriage return \(CR\) alone.*as LF: tr", refusal(write(name, content)))
+def test_a_carriage_return_that_ends_no_line_is_refused_with_its_line(write, refusal, name, content, line):
+    said = refusal(write(name, content), labelled=False)
+    assert re.search(rf"{name}, line {line}: a carriage return \(CR\) .*as LF: tr", said)
 
 
 @pytest.mark.parametrize("format", [None, "text"])

@@ -186,3 +186,8 @@ def test_other_columns_come_along_as_the_file_states_them(write):
     others = {"id": 7, "ok": True, "no": None, "tags": ["é"]}
     assert read_rows(path)[0].extra == others
     assert read_rows(path, labelled=False)[0].extra == {"label": "x", **others}
+
+
+def test_a_label_that_the_first_row_lacks_is_taken_for_prediction_too(write):
+    path = write("a.jsonl", '{"text": "a"}\n{"text": "b", "label": "good"}\n')
+    assert [row.label for row in read_rows(path, labelled=False)] == [None, "good"]

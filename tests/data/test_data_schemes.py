@@ -1,6 +1,6 @@
 """Schemes of tags: what is read, what is refused, and what entities tags spell."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,6 @@ from clearhead.data.schemes import (
     as_bio,
     check_tags,
     places,
-    repaired,
     scheme_of,
     spelled,
 )
@@ -83,11 +82,11 @@ def test_a_tag_without_a_known_prefix_is_none(tag):
 
 @given(entities())
 def test_what_is_valid_stays_as_it_is_and_comes_back_from_every_scheme(tags):
-    assert as_bio(tags, "BIO") == tuple(tags) == repaired(tags)
+    assert as_bio(tags, "BIO") == tuple(tags)
     assert places(tags) == places(tags, strict=True)
     for scheme in ("IOBES", "BILOU"):
         other = spelled(tags, scheme)
-        assert as_bio(other, scheme) == tuple(tags) == repaired(other)
+        assert as_bio(other, scheme) == tuple(tags)
         assert places(other) == places(tags)
     first = [
         f"I{tag[1:]}" if tag[0] == "B" and not (place and tags[place - 1][2:] == tag[2:]) else tag
@@ -104,7 +103,6 @@ def test_any_tags_spell_entities_that_follow_each_other(tags):
     assert {place for one in found for place in range(one.begin, one.end)} == {
         place for place, tag in enumerate(tags) if tag != "O"
     }
-    assert places(repaired(tags)) == found
     assert set(places(tags, strict=True)) == {one for one in found if tags[one.begin][0] == "B"}
 
 
@@ -118,3 +116,32 @@ def test_labels_without_a_prefix_spell_entities_of_neighbours_that_are_alike():
     assert places(["PER", "PER", "O", "LOC", "PER"]) == [
         Place("PER", 0, 2), Place("LOC", 3, 4), Place("PER", 4, 5),
     ]  # fmt: skip
+
+
+def entities_of(tags):
+    """seqeval's rule, written out: between two tags an entity ends, and one begins, or it goes on."""
+    found, begin, before, kind = [], None, "O", ""
+    for place, tag in enumerate([*tags, "O"]):
+        prefix, _, new = tag.partition("-")
+        ends = before in "ESLU" or prefix in "BSUO" or new != kind
+        if begin is not None and ends:
+            found.append(Place(kind, begin, place))
+            begin = None
+        if prefix != "O" and (prefix in "BSU" or before in "OESLU" or new != kind):
+            begin = place
+        before, kind = prefix, new
+    return found
+
+
+@pytest.mark.parametrize("prefixes", ["BIES", "BILU", "BIESLU"])
+def test_behind_a_last_word_no_entity_is_open(prefixes):
+    assert places(["S-P", "I-P", "I-P"]) == [Place("P", 0, 1), Place("P", 1, 3)]
+    assert places(["S-P", "I-P", "I-P"], strict=True) == [Place("P", 0, 1)]
+    kinds = "P" if len(prefixes) > 4 else "PQ"
+    every = ["O", *(f"{prefix}-{kind}" for prefix in prefixes for kind in kinds)]
+    for length in range(5):
+        for tags in product(every, repeat=length):
+            right = entities_of(tags)
+            assert places(tags) == right, tags
+            told = [one for one in right if tags[one.begin][0] in "BSU"]
+            assert places(tags, strict=True) == told, tags

@@ -145,6 +145,22 @@ def test_files_that_hold_no_tags_are_refused(write, name, text, said):
     assert said in str(refused.value)
 
 
+@pytest.mark.parametrize(("text", "line"), [("Ada\tB-PER\rwaits\tO\r", 1), ("a\tO\nb\tO\rc\tO\n", 2)])
+def test_a_carriage_return_loses_no_words(write, text, line):
+    for how in (read, lambda path: read_words(path, Sentences())):
+        with pytest.raises(DataError, match=rf"a\.conll, line {line}: a carriage return \(CR\)"):
+            how(write(text))
+
+
+def test_space_around_a_tag_is_none_of_it_in_either_format(write):
+    rows = [
+        {"tokens": ["Ada", "waits"], "tags": [" B-PER ", "O\u00a0"]},
+        {"tokens": ["Here"], "tags": ["O "]},
+    ]
+    assert rows_of(read(write("".join(json.dumps(row) + "\n" for row in rows), "a.jsonl"))) == ADA
+    assert rows_of(read(write("Ada\t B-PER \nwaits\tO\xa0\n\nHere\tO\n"))) == ADA
+
+
 def test_a_byte_that_is_not_utf8_is_named_by_its_line(tmp_path):
     path = tmp_path / "a.conll"
     path.write_bytes(b"Ada\tO\ncaf\xe9\tO\n")

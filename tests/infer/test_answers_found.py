@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from transformers import AutoTokenizer
 
 import clearhead as ch
 from clearhead.app.cli import main
-from clearhead.errors import ClearheadError, DataError, SettingError
+from clearhead.errors import ClearheadError, DataError, FolderError, SettingError
 from families import over_tokens, write_tokenizer
 from tiny import WORDS
 
@@ -204,6 +205,8 @@ def test_what_cannot_be_asked_is_refused_with_the_way_out(folders, capsys, tmp_p
     path = tmp_path / "q.jsonl"
     path.write_text('{"question": "a", "context": " "}\n')
     assert "row 1: the context holds no text" in refused(capsys, "predict", folder, path)
+    said = refused(capsys, "predict", folder, path, "--skip-bad-rows")
+    assert "--skip-bad-rows is for training and evaluation" in said
 
 
 def test_another_model_finds_no_answers(tmp_path):
@@ -214,3 +217,38 @@ def test_another_model_finds_no_answers(tmp_path):
         other.answer([("a", "b")])
     with pytest.raises(ClearheadError, match="question 0 is one string"):
         other.answer(["a"])
+
+
+def test_a_context_is_cut_where_the_tokenizer_says(folders, tmp_path):
+    folder = shutil.copytree(folders["bert"][0], tmp_path / "left")
+    config = json.loads((folder / "tokenizer_config.json").read_text()) | {"truncation_side": "left"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    context = "bad " * 40 + "good soup"
+    (found,) = ch.load(folder).answer([("a ?", context)], long="truncate")
+    (alone,) = ch.load(folder).answer([("a ?", context[-(27 - 2) * 4 - 9 :])])
+    assert (found.dropped, alone.dropped, alone.tokens) == (15, 0, found.tokens)
+    assert found.answer == alone.answer and found.margin == alone.margin
+
+
+def test_python_callers_say_what_becomes_of_blank_ones(model):
+    pairs = [("a ?", "good soup"), ("a ?", "\n"), (" ", "good")]
+    found = model.answer(pairs)
+    assert [one.score is None for one in found] == [False, True, True]
+    with pytest.raises(DataError, match="question 1: the context holds no text"):
+        model.answer(pairs, empty="error")
+    for options, said in (
+        ({"abstain_below": 0.5}, "--abstain-below is not read by Model.answer"),
+        ({"text_column": "a"}, "--text-column is not read by Model.answer"),
+        ({"no_answer_above": float("nan")}, "--no-answer-above nan is no number"),
+    ):
+        with pytest.raises(SettingError, match=said):
+            model.answer(pairs, **options)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 10**400, True, "0", [0]])
+def test_a_threshold_that_is_no_number_is_refused(folders, tmp_path, value):
+    folder = shutil.copytree(folders["bert"][0], tmp_path / "odd")
+    config = json.loads((folder / "config.json").read_text()) | {"null_score_diff_threshold": value}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(FolderError, match="null_score_diff_threshold=.* must be a finite number, or null"):
+        ch.load(folder)

@@ -1,9 +1,12 @@
 """One rule for texts that are longer than a model takes: cut, refused, or read in windows, in every task."""
 
 import json
+import re
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import clearhead as ch
 from clearhead.app.cli import main
@@ -156,3 +159,24 @@ def test_the_sentence_that_weighs_most_is_a_part_of_the_text(model, capsys):
 )
 def test_sentences_end_at_their_signs(text, parts):
     assert [text[start:end] for start, end in sentences(text)] == parts
+
+
+@given(st.text(alphabet="a .!\n\"')", max_size=14))
+def test_sentences_are_those_of_the_plain_rule(text):
+    rule = re.compile(r"\S.*?(?:[.!?…]+[\"'”’»)\]]*(?=\s)|\s*$)", re.DOTALL)
+    right = [(found.start(), found.start() + len(found[0].rstrip())) for found in rule.finditer(text)]
+    assert sentences(text) == right
+
+
+@pytest.mark.parametrize("sign", [".", " ", '"', ". ", '."'])
+def test_a_long_run_of_signs_is_read_at_once(sign):
+    """By the plain rule, some of these take hours."""
+    assert sentences(f"Fine. {sign * 300_000}x")[0] == (0, 5)
+
+
+def test_masks_are_kept_where_the_tokenizer_cuts_the_beginning(filling, monkeypatch):
+    monkeypatch.setitem(filling.tokenizer._config, "truncation_side", "left")
+    (found,) = filling.fill(["bad " * 40 + "good [MASK]"], long="truncate")
+    assert found.dropped == 12 and len(found.masks) == 1
+    with pytest.raises(DataError, match="1 of its masks would be cut"):
+        filling.fill(["[MASK] " + "good " * 40], long="truncate")

@@ -16,7 +16,7 @@ from clearhead.checkpoint.folder import read_folder
 from clearhead.data.sentences import Sentence
 from clearhead.errors import DataError, NotFinite, SettingError
 from clearhead.infer.model import Model
-from clearhead.infer.tag import marked_rows, tag_rows
+from clearhead.infer.tag import marked_rows, rows_to_tag, tag_rows
 from clearhead.settings import Asking
 from clearhead.tasks.tag import Pieces, Windows, spans_of
 from clearhead.text.tokenizer import Tokenizer
@@ -354,3 +354,12 @@ def test_numbers_that_are_none_are_named_by_their_text(tmp_path):
 
 def test_the_configs_of_these_tests_hold_32_tokens():
     assert CONFIGS["bert"][1]["max_position_embeddings"] == 32
+
+
+def test_columns_of_words_are_found_whatever_the_case(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"Tokens": ["a", "soup"], "Tags": ["O", "O"]}\n')
+    (row,) = rows_to_tag(path, settings=Asking())
+    assert row.words == ("a", "soup")
+    (row,) = rows_to_tag(path, settings=Asking(tokens_column="tokens"))
+    assert row.words == ("a", "soup")

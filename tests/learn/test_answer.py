@@ -151,3 +151,18 @@ def test_what_cannot_be_learned_from_is_refused(tmp_path, data):
     assert "row 1: at answer_start 4" in refused(rows=[one | {"start": 4}])
     with pytest.raises(SettingError, match="--from new: where an answer stands"):
         train("answer", data=str(data), base="new", out=str(tmp_path / "no"))
+
+
+def test_an_answer_that_no_window_holds_is_told_and_outer_space_loses_none(tmp_path):
+    path, spaced = tmp_path / "q.jsonl", rows(12)
+    for row in spaced:
+        if row["answer"]:
+            row |= {"answer": f" {row['answer']} ", "start": row["start"] - 1}
+    lost = {"question": "is it ?", "context": "good " * 60, "answer": "good " * 60, "start": 0}
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*spaced, lost]))
+    base = tiny_folder(tmp_path / "base", "bert")
+    run = train("answer", data=str(path), validation=str(path), base=str(base), out=str(tmp_path / "run"))
+    assert run.objective.lost == 1
+    said = "1 of 13 questions have an answer that no window holds whole, and are learned as if they had none"
+    assert said in run.notes
+    assert sum(bool(start) for start, _ in run.objective.targets.tolist()) >= 9

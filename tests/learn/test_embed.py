@@ -258,6 +258,12 @@ def test_a_text_to_choose_by_that_is_too_long_is_refused_before_the_first_step(t
         (("anchor", "positive"), [("a", "b")], "1 pair with text on both sides are too few"),
         (("anchor", "positive"), [("a", "b")] * 20, "pairs that all have the same second text to learn from"),
         (("anchor", "positive"), [(f"{n}", "b") for n in range(20)], "there is nothing to tell it from"),
+        (("anchor", "positive"), [("a", f"{n}") for n in range(20)], "that all have the same first text to"),
+        (
+            ("anchor", "positive"), [(a, b) for a in "abc" for b in "xyza"] * 5,
+            "pairs of which each second text belongs to each first one to learn from",
+        ),
+        (("anchor", "positive", "negative"), [("a", "b", "b")] * 20, "the same second text to learn from"),
         (("anchor", "positive", "score"), [("a", "b", 1)] * 20, "all pairs have the same score"),
         (("anchor", "positive", "score"), [("a", "b", "x")] * 20, "column 'score': 'x' is not a number"),
         (("anchor", "positive", "score"), [("a", "b", "nan")] * 20, "'nan' is not a number"),
@@ -304,3 +310,20 @@ def test_an_empty_file_is_named(tmp_path):
 def test_pairs_on_both_sides_are_told(pairs, tmp_path):
     run = run_of(pairs, tmp_path / "run", validation=pairs)
     assert any("80 of 80 validation pairs stand among the training pairs too" in note for note in run.notes)
+
+
+def test_evaluation_counts_as_the_run_has_learned(pairs, tmp_path):
+    list(run_of(pairs, tmp_path / "run", max_steps=1, scale=5.0))
+    losses = [ch.evaluate(ch.load(tmp_path / "run"), pairs).metrics.loss]
+    ch.load(tmp_path / "run").save(tmp_path / "alone")
+    losses.append(ch.evaluate(ch.load(tmp_path / "alone"), pairs).metrics.loss)  # as usual, by 20
+    assert losses[0] != losses[1]
+    names = ("anchor", "positive", "score")
+    data = write(tmp_path / "scored.csv", names, [(f"soup {n}", f"bread {n}", n % 5) for n in range(20)])
+    low = write(tmp_path / "low.csv", names, [("soup 1", "bread 1", 1), ("soup 2", "bread 2", 2)])
+    list(run_of(data, tmp_path / "second", max_steps=1))
+    model = ch.load(tmp_path / "second")
+    found = ch.evaluate(model, low).metrics
+    one, other = (model.embed([f"soup {n}", f"bread {n}"]).double() for n in (1, 2))
+    right = [(float(pair[0] @ pair[1]) - n / 4) ** 2 for n, pair in ((1, one), (2, other))]
+    assert found.loss == pytest.approx(sum(right) / 2)

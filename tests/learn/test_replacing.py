@@ -9,11 +9,12 @@ from safetensors.torch import load_file, save_file
 
 import clearhead as ch
 from clearhead.checkpoint.card import CARD
+from clearhead.checkpoint.files import is_run
 from clearhead.checkpoint.lock import locked
 from clearhead.errors import ClearheadError, SettingError
 from clearhead.learn import aside
 from clearhead.learn.aside import BEFORE, MODEL
-from clearhead.learn.place import LOG, SETTINGS, is_run
+from clearhead.learn.place import LOG, SETTINGS
 from clearhead.learn.run import Run
 from clearhead.learn.state import states
 from clearhead.settings import Training

@@ -3,7 +3,9 @@
 import pytest
 
 from clearhead.data.schemes import places
+from clearhead.data.sentences import Sentence
 from clearhead.tasks.scores_tags import measure_tags
+from clearhead.tasks.tag import TagResult, Tags, Word
 
 
 def scores(right, said, types=()):
@@ -55,3 +57,20 @@ def test_macro_f1_is_the_mean_over_the_models_types_also_those_that_are_not_ther
     found = scores(["B-A O"], ["B-A O"], types=("A", "B"))
     assert (found.f1, found.macro_f1) == (1.0, 0.5)
     assert found.summary()["eval_f1"] == 1.0 and found.entities == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "right", "said", "accuracy"),
+    [
+        ("O B-A I-A", "O B-A I-A", "O I-A I-A", 2 / 3),  # an entity of both, and yet a tag is another
+        ("O B-A I-A", "O B-A I-A", "O B-A I-A", 1),
+        ("O B-A I-A E-A S-A", "O B-A I-A", "S-A B-A E-A", 2 / 3),  # what is read as BIO is B-A E-A here
+        ("O B-A I-A E-A S-A", "O O B-A", "O O B-A", 2 / 3),
+    ],
+)
+def test_accuracy_is_the_share_of_words_with_the_tag_that_is_given(labels, right, said, accuracy):
+    words = ["w"] * 3
+    results = [TagResult((), tuple(Word("w", tag, 1.0, 0, 1) for tag in said.split()), 3, 0)]
+    rows = [Sentence.of(words, right.split(), file="f", row=1)]
+    found = Tags(tuple(labels.split())).metrics(rows, results, nats=0.0, asked=3)
+    assert found.accuracy == pytest.approx(accuracy)

@@ -9,6 +9,11 @@ from clearhead.settings import Asking, flag
 if TYPE_CHECKING:
     from clearhead.infer.model import Model
 
+FILED = (  # what says how a file is read
+    "text_column", "pair_column", "label_column", "label_separator", "tokens_column", "tags_column", "format",
+    "skip_bad_rows",
+)  # fmt: skip
+
 
 def rows_of(path: str, model: "Model", *, settings: Asking) -> list[Any]:
     """The rows of a file to predict; labels are kept where there are some. Of a model that turns texts into
@@ -36,8 +41,8 @@ def check_pairs(model: "Model", settings: Asking) -> None:
 
 def pair_column_of(model: "Model") -> str | None:
     """The column of the second texts a model was trained on; None where its folder tells of none."""
-    from clearhead.checkpoint.files import read_json
-    from clearhead.learn.place import SETTINGS, is_run
+    from clearhead.checkpoint.files import is_run, read_json
+    from clearhead.checkpoint.lock import SETTINGS
 
     folder = model.loaded.folder
     if folder is None or not is_run(Path(folder)):
@@ -61,6 +66,10 @@ def questions_in(file: str | None, settings: Asking) -> list[Any]:
     from clearhead.data.questions import questions_of
     from clearhead.infer.answer import usable
 
+    if settings.skip_bad_rows:
+        raise SettingError(
+            "--skip-bad-rows is for training and evaluation; predict makes nothing of a file's own answers"
+        )
     questions, _ = questions_of("-" if file is None else file, settings, answered=False)
     usable(questions, settings)
     return questions
@@ -70,8 +79,8 @@ def texts_as_rows(texts: list[str], settings: Asking, *, pair: str | None = None
     """Texts of the command line as rows, beside each the second one of a pair where there is one."""
     from clearhead.data.rows import Row
 
-    for name in ("text_column", "pair_column", "label_column", "format"):
-        if getattr(settings, name) is not None:
+    for name in FILED:
+        if getattr(settings, name) != getattr(Asking(), name):
             raise SettingError(f"{flag(name)} is for a file, and --text is given; leave one of them out")
     for number, text in enumerate(texts, 1):
         refuse_bytes(text, f"--text number {number}")

@@ -13,7 +13,7 @@ from typing import Any
 from clearhead.app import show, watch
 from clearhead.app.reporting import Extras, report
 from clearhead.checkpoint import catalog
-from clearhead.checkpoint.files import read_json
+from clearhead.checkpoint.files import is_run, read_json
 from clearhead.checkpoint.lock import check_free
 from clearhead.data.rows import Row, read_rows
 from clearhead.data.split import split, without_duplicates
@@ -22,7 +22,7 @@ from clearhead.errors import MissingExtra, SettingError, naming_place
 from clearhead.explain.report import Answer
 from clearhead.infer.evaluate import evaluate_rows
 from clearhead.infer.model import load
-from clearhead.learn.place import SETTINGS, check_place, content, differences, is_run
+from clearhead.learn.place import SETTINGS, check_place, content, differences
 from clearhead.learn.run import Run
 from clearhead.settings import Asking, Training
 from clearhead.tasks.baseline import NAME, baseline

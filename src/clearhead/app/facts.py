@@ -84,7 +84,7 @@ def said_vectors(model: "Model") -> dict[str, Any]:
 
     how = facts_of(model, Embedded())
     return {
-        "dimensions": model.config.width,
+        "dimensions": min(how.dimensions or model.config.width, model.config.width),
         "pooling": str(how.pooling),
         "normalised": how.normalise,
         "similarity": how.similarity,

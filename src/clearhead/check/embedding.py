@@ -9,7 +9,7 @@ from clearhead.check.finding import RIGHT, SAME, Finding, judged
 from clearhead.check.places import folder_of, same_bits
 from clearhead.check.samples import TEXTS, companies, random_samples
 from clearhead.engine.modes import own_modes
-from clearhead.infer.embed import facts_of, pooled, shortened
+from clearhead.infer.embed import facts_of, finished, pooled
 from clearhead.infer.model import Model
 from clearhead.reference import folder as reference
 from clearhead.reference.vectors import read_pooled
@@ -54,7 +54,7 @@ def largest_gap(model: Model) -> float:
     samples = [sample.text for sample in random_samples(model, SOME, seed=3)]
     network, facts = copy.deepcopy(model.loaded.network).double(), facts_of(model, Embedded())
     found = pooled(network, samples, pooling=facts.pooling, budget=2048)
-    found = shortened(found, None, normalise=facts.normalise)
+    found = finished(found, facts, settings=Embedded())
     gap = 0.0
     with folder_of(model) as folder:
         whole, said = reference.read(folder), read_pooled(folder)

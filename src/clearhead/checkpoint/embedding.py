@@ -4,7 +4,8 @@
 in a folder of their own), and a norm. What we cannot compute exactly is refused by name.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,11 @@ SIMILARITIES = {
     "euclidean": "euclidean",
     "manhattan": "manhattan",
 }
+# What the model's own file may say; the last two change no vector.
+SAID = (
+    "prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "model_type", "__version__",
+    "requirements",
+)  # fmt: skip
 # What the transformer's own file may say without changing a number; None stands for any value.
 HARMLESS = {
     "transformer_task": "feature-extraction",
@@ -45,7 +51,8 @@ HARMLESS = {
 class Embedding:
     """What is done with the last block's vectors of a text, and with the text before. `limit` is the most
     tokens that are read; `prompts` are texts to put before others, by name, and `default` is the name of the
-    one that is put before every text. `included` says whether a prompt's own tokens are pooled too."""
+    one that is put before every text. `included` says whether a prompt's own tokens are pooled too, and
+    `dimensions` how many numbers of a vector are kept, which as published is cut behind the norm."""
 
     pooling: Pooling = Pooling.MEAN
     normalise: bool = False
@@ -55,6 +62,7 @@ class Embedding:
     default: str | None = None
     included: bool = True
     similarity: str = "cosine"
+    dimensions: int | None = None
 
     def prompt(self, *names: str) -> str:
         """The first of these prompts that there is; else the one for every text, or none."""
@@ -80,7 +88,7 @@ def read_embedding(folder: Path, *, width: int) -> Embedding | None:
             kinds.append(kind)
             continue
         place = folder / path
-        if not path or not place.resolve().is_relative_to(folder.resolve()):
+        if not path or "\0" in path or not place.resolve().is_relative_to(folder.resolve()):
             raise _refused(folder / MODULES, f"module {number} ({said}) at path {path!r}")
         if number == 1 and kind == "Pooling":
             pooling, included = _pooling(place / "config.json", width=width)
@@ -91,12 +99,8 @@ def read_embedding(folder: Path, *, width: int) -> Embedding | None:
         kinds.append(kind)
     if kinds[:2] != ["Transformer", "Pooling"]:
         raise _refused(folder / MODULES, f"the modules {', '.join(kinds) or 'none'}")
-    limit, lowercase = _reading(folder / SENTENCES)
-    prompts, default, similarity = _facts(folder / FACTS)
-    return Embedding(
-        pooling=pooling, normalise=normalise, limit=limit, lowercase=lowercase, prompts=prompts,
-        default=default, included=included, similarity=similarity,
-    )  # fmt: skip
+    reading, facts = _reading(folder / SENTENCES), _facts(folder / FACTS)
+    return Embedding(pooling=pooling, normalise=normalise, included=included, **reading, **facts)
 
 
 def _refused(path: Path, what: str) -> FolderError:
@@ -108,25 +112,38 @@ def _refused(path: Path, what: str) -> FolderError:
 
 def _pooling(path: Path, *, width: int) -> tuple[Pooling, bool]:
     values = read_json(path)
-    modes = values.get("pooling_mode")
-    if modes is None:
-        modes = [mode for name, mode in FLAGS.items() if values.get(name) is True] or ["mean"]
-    modes = [modes] if isinstance(modes, str) else modes
-    if not isinstance(modes, list) or len(modes) != 1 or modes[0] not in MODES:
-        said = " + ".join(map(str, modes)) if isinstance(modes, list) else modes
-        raise FolderError(f"{path}: pooling_mode {said} is not supported; one of {', '.join(MODES)} is")
     known = {*FLAGS, "pooling_mode", "include_prompt", "word_embedding_dimension", "embedding_dimension"}
-    if unknown := [name for name in values if name not in known]:
-        raise FolderError(
-            f"{path}: {unknown[0]}={values[unknown[0]]!r} is not known; remove it if it is idle"
-        )
+    _refuse_unknown(values, known, path=path)
+    flagged = [mode for name, mode in FLAGS.items() if _flag(values, name, usual=False, path=path)]
+    said = values.get("pooling_mode")
+    modes = (flagged or ["mean"]) if said is None else said if isinstance(said, list) else [said]
+    if len(modes) != 1 or not isinstance(modes[0], str) or modes[0] not in MODES:
+        mode = " + ".join(map(str, modes))
+        raise FolderError(f"{path}: pooling_mode {mode} is not supported; one of {', '.join(MODES)} is")
     size = values.get("embedding_dimension", values.get("word_embedding_dimension", width))
     if size != width:
         raise FolderError(f"{path}: word_embedding_dimension={size!r}, and the model is {width} wide")
-    included = values.get("include_prompt", True)
-    if not isinstance(included, bool):
-        raise FolderError(f"{path}: include_prompt={included!r} is not true or false")
-    return MODES[modes[0]], included
+    return MODES[modes[0]], _flag(values, "include_prompt", usual=True, path=path)
+
+
+def _refuse_unknown(values: Mapping[str, Any], known: Collection[str], *, path: Path) -> None:
+    for name, value in values.items():
+        if name not in known:
+            raise FolderError(f"{path}: {name}={value!r} is not known; remove it if it is idle")
+
+
+def _flag(values: Mapping[str, Any], name: str, *, usual: bool, path: Path) -> bool:
+    said = values.get(name, usual)
+    if not isinstance(said, bool):
+        raise FolderError(f"{path}: {name}={said!r} is not true or false")
+    return said
+
+
+def _count(values: Mapping[str, Any], name: str, *, path: Path) -> int | None:
+    said = values.get(name)
+    if said is not None and (isinstance(said, bool) or not isinstance(said, int) or not 0 < said < 2**63):
+        raise FolderError(f"{path}: {name}={said!r:.60} must be a whole number above 0, or null")
+    return said
 
 
 def _norm(path: Path) -> bool:
@@ -137,45 +154,52 @@ def _norm(path: Path) -> bool:
     return True
 
 
-def _reading(path: Path) -> tuple[int | None, bool]:
+def _reading(path: Path) -> dict[str, Any]:
     """The longest text, and whether it is lower-cased first."""
     values = read_json(path) if path.is_file() else {}
-    limit, lowercase = values.pop("max_seq_length", None), values.pop("do_lower_case", False)
+    limit = _count(values, "max_seq_length", path=path)
+    lowercase = _flag(values, "do_lower_case", usual=False, path=path)
     for name, value in _flat(values):
         if value != HARMLESS.get(name) and not (name in ("model_args", "config_args") and not value):
             raise FolderError(f"{path}: {name}={value!r} is not supported; remove it if it is idle")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise FolderError(f"{path}: max_seq_length={limit!r} must be a whole number above 0, or null")
-    if not isinstance(lowercase, bool):
-        raise FolderError(f"{path}: do_lower_case={lowercase!r} is not true or false")
-    return limit, lowercase
+    return {"limit": limit, "lowercase": lowercase}
 
 
 def _flat(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Names and values; of what is read about texts, those inside."""
+    """Names and values of what is not read; of what is said about texts, those inside."""
     found = list[tuple[str, Any]]()
     for name, value in values.items():
+        if name in ("max_seq_length", "do_lower_case"):
+            continue
         inner = value.get("text") if name == "modality_config" and isinstance(value, dict) else None
         found += inner.items() if isinstance(inner, dict) and len(value) == 1 else [(name, value)]
     return found
 
 
-def _facts(path: Path) -> tuple[dict[str, str], str | None, str]:
-    """Prompts, the name of the one for every text, and how vectors are compared."""
+def _facts(path: Path) -> dict[str, Any]:
+    """Prompts, the name of the one for every text, how vectors are compared, how many numbers are kept."""
     values = read_json(path) if path.is_file() else {}
-    prompts, default = values.get("prompts") or {}, values.get("default_prompt_name")
+    _refuse_unknown(values, SAID, path=path)
+    prompts, default = values.get("prompts"), values.get("default_prompt_name")
+    prompts = {} if prompts is None else prompts
     if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
         raise FolderError(f"{path}: prompts={prompts!r} must give texts their names")
-    if default is not None and default not in prompts:
+    if half := [one for one in (*prompts, *prompts.values()) if re.search("[\ud800-\udfff]", one)]:
+        raise FolderError(f"{path}: prompts hold half a character ({half[0]!r}); write the prompt anew")
+    if default is not None and (not isinstance(default, str) or default not in prompts):
         raise FolderError(
             f"{path}: default_prompt_name={default!r} is none of {', '.join(prompts) or 'none'}"
         )
-    said = values.get("similarity_fn_name") or "cosine"
-    if said not in SIMILARITIES:
+    said = values.get("similarity_fn_name")
+    said = "cosine" if said is None else said
+    if not isinstance(said, str) or said not in SIMILARITIES:
         raise FolderError(f"{path}: similarity_fn_name={said!r} is not one of {', '.join(SIMILARITIES)}")
     if values.get("model_type", "SentenceTransformer") != "SentenceTransformer":
         raise FolderError(f"{path}: model_type={values['model_type']!r} is not supported")
-    return prompts, default, SIMILARITIES[said]
+    dimensions = _count(values, "truncate_dim", path=path)
+    return {
+        "prompts": prompts, "default": default, "similarity": SIMILARITIES[said], "dimensions": dimensions,
+    }  # fmt: skip
 
 
 def write_embedding(folder: Path, embedding: Embedding, *, width: int) -> None:
@@ -200,9 +224,11 @@ def write_embedding(folder: Path, embedding: Embedding, *, width: int) -> None:
     write_json(folder / POOLING / "config.json", pooling)
     reading = {"max_seq_length": embedding.limit, "do_lower_case": embedding.lowercase}
     write_json(folder / SENTENCES, reading)
-    facts = {
+    facts: dict[str, Any] = {
         "prompts": dict(embedding.prompts),
         "default_prompt_name": embedding.default,
         "similarity_fn_name": embedding.similarity,
     }
+    if embedding.dimensions is not None:
+        facts["truncate_dim"] = embedding.dimensions
     write_json(folder / FACTS, facts)

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from clearhead.checkpoint.lock import held
+from clearhead.checkpoint.lock import SETTINGS, held
 from clearhead.errors import FolderError, naming_place
 
 NEXT = ".clearhead-next"  # files of one model that are whole and on their way into the folder
@@ -53,6 +53,17 @@ def _json(path: Path) -> Any:
             return json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise FolderError(f"{path} is not valid JSON ({error}); fetch or save the folder again") from error
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run of this program."""
+    try:
+        values = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    if not isinstance(values, dict) or not {"task", "settings", "resolved"} <= values.keys():
+        return False
+    return isinstance(values["settings"], dict) and isinstance(values["resolved"], dict)
 
 
 def files_in(folder: Path) -> dict[str, Path]:

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_map
 from clearhead.checkpoint.embedding import FILES as SENTENCE_FILES
 from clearhead.checkpoint.embedding import MODULES
 from clearhead.checkpoint.files import files_in, read_json
-from clearhead.checkpoint.labels import bare_name
+from clearhead.data.rows import bare_name
 from clearhead.engine.modes import own_modes
 from clearhead.errors import ClearheadError, FolderError, NotFinite, naming_place
 from clearhead.model.config import Over

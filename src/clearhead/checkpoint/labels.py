@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 from enum import StrEnum
+from sys import float_info
 from typing import Any
 
-from clearhead.data.rows import name_of
+from clearhead.data.rows import bare_name, name_of
 from clearhead.errors import FolderError
 from clearhead.model.config import Head, Over
 
@@ -57,8 +58,9 @@ def problem_of(values: dict[str, Any], head: Head | None, *, source: str) -> Pro
 def no_answer_of(values: dict[str, Any], problem: Problem, *, source: str) -> float | None:
     """By how much no answer must beat the best one, of a model of spans; None: it always gives one."""
     said = values.get(THRESHOLD) if problem is Problem.SPANS else None
-    if said is not None and (isinstance(said, bool) or not isinstance(said, int | float)):
-        raise FolderError(f"{source}: {THRESHOLD}={said!r} must be a number, or null")
+    number = isinstance(said, int | float) and not isinstance(said, bool)
+    if said is not None and not (number and abs(said) <= float_info.max):  # NaN is in no order
+        raise FolderError(f"{source}: {THRESHOLD}={said!r:.60} must be a finite number, or null")
     return None if said is None else float(said)
 
 
@@ -87,8 +89,3 @@ def label_names(values: dict[str, Any], head: Head, *, source: str) -> tuple[str
         why = " (space around a name does not count)" if len(set(stated)) == count else ""
         raise FolderError(f"{source}: id2label gives two labels one name: {', '.join(names)}{why}")
     return names
-
-
-def bare_name(name: str) -> str:
-    """A label without the space around it, unless it is nothing else."""
-    return name.strip() or name

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from math import isfinite
 
-from clearhead.data.read import Record, records
-from clearhead.data.rows import column_of, given_text
+from clearhead.data.labels import LARGEST
+from clearhead.data.read import Record, records, with_all_columns
+from clearhead.data.rows import column_of, given_text, optional_column
 from clearhead.data.wording import listed, place, short
 from clearhead.errors import DataError
 from clearhead.settings import Pairing
@@ -42,55 +42,53 @@ def couples_of(
     format: str | None = None,
     errors: str = "strict",
 ) -> Iterator[Couple]:
-    """The pairs of a file in order, blank ones too. Columns of scores and of negatives are taken where they
-    are there; a row may have no negative.
+    """The pairs of a file in order, blank ones too. Columns of scores and of negatives are taken where any
+    row has them; a row may have no negative.
 
     Raises `DataError`, naming file, row and column, for a column that is not there, or a score that is none.
     """
-    found = records(path, format=format, errors=errors)
-    first = next(found)
+    found = list(records(path, format=format, errors=errors))
+    first, whole = found[0], with_all_columns(found)
     taken: dict[str | None, str] = {}
     anchor = column_of(first, columns.anchor_column, usual=ANCHORS, role="anchor", taken=taken)
     taken[anchor] = "anchor"
     positive = column_of(first, columns.positive_column, usual=POSITIVES, role="positive", taken=taken)
     taken[positive] = "positive"
-    negative = _optional(first, negative_column, usual=NEGATIVES, role="negative", taken=taken)
-    score = _optional(first, columns.score_column, usual=SCORES, role="score", taken=taken)
+    negative = optional_column(whole, negative_column, usual=NEGATIVES, role="negative", taken=taken)
+    score = optional_column(whole, columns.score_column, usual=SCORES, role="score", taken=taken)
     if negative and score:
         raise DataError(
             f"{first.file}: {listed([negative, score])} are a text that does not belong and a score; a row "
             "has one or the other: take one column out"
         )
-    for record in chain([first], found):
+    for record in found:
         yield Couple(
             given_text(record, anchor),
             given_text(record, positive),
-            given_text(record, negative) if negative and record.values.get(negative) else None,
+            given_text(record, negative) if negative and _stated(record, negative) else None,
             _score(record, score) if score else None,
             record.file,
             record.row,
         )
 
 
-def _optional(
-    record: Record, given: str | None, *, usual: tuple[str, ...], role: str, taken: dict[str | None, str]
-) -> str | None:
-    """A column that need not be there unless it was named."""
-    names = {name.strip().casefold() for name in record.values if name not in taken}
-    if given is None and names.isdisjoint(usual):
-        return None
-    return column_of(record, given, usual=usual, role=role, taken=taken)
+def _stated(record: Record, column: str) -> bool:
+    """Whether a row has something there: no null and no empty text."""
+    return record.values.get(column) not in (None, "")
 
 
 def _score(record: Record, column: str) -> float:
-    value = record.values.get(column)
+    value, where = record.values.get(column), place(record.file, record.row, column=column)
     try:
         number = float(value) if isinstance(value, str | int | float) and value is not True else None
     except (ValueError, OverflowError):
         number = None
     if isinstance(value, bool) or number is None or not isfinite(number):
-        where = place(record.file, record.row, column=column)
         raise DataError(f"{where}: {short(repr(value))} is not a number; write one, or take the row out")
+    if abs(number) > LARGEST:
+        raise DataError(
+            f"{where}: {number:g} is beyond {LARGEST:g}; write scores in another unit, or mend it"
+        )
     return number
 
 

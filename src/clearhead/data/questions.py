@@ -3,13 +3,13 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any
 
-from clearhead.data.read import Record, records
-from clearhead.data.rows import column_of, text_in
+from clearhead.data.read import Record, records, with_all_columns
+from clearhead.data.rows import column_of, named, text_in
 from clearhead.data.source import opened, refuse_half_characters
-from clearhead.data.wording import place, short
+from clearhead.data.strict import refuse_unwritable, strictly
+from clearhead.data.wording import listed, place, short
 from clearhead.errors import DataError
 from clearhead.settings import Reading, at_home
 
@@ -68,17 +68,17 @@ def questions_of(
 
     A file that ends in .json (or .json.gz) is read as SQuAD's (Rajpurkar et al. 2016, 2018), others as rows
     with the columns question, context, answer, start; in JSONL `answers` may be SQuAD's own object or a list
-    of them. An answer without a start is looked for, and must stand in the context once; an empty one says
-    that there is none. Without `answered` nothing is made of answers.
+    of them. An answer without a start is looked for, and must stand in the context once; an empty one, null
+    in a row, or SQuAD's `is_impossible` says that there is none. Without `answered` nothing is made of them.
 
     Raises `DataError`, naming file, row and fix, for what cannot be used.
     """
     given, found, bad = at_home(path), list[Question](), 0
     squad = given.lower().removesuffix(".gz").endswith(".json") and reading.format is None
-    rows = _squad(given, answered=answered) if squad else _flat(given, reading, answered=answered)
+    rows = _squad(given) if squad else _flat(given, reading, answered=answered)
     for question, said in rows:
         try:
-            answers = _answers(said, question.context, where=question.where)
+            answers = _answers(said, question.context, where=question.where) if answered else None
             found.append(replace(question, answers=answers))
         except BadRow as error:
             if not skip_bad:
@@ -89,69 +89,81 @@ def questions_of(
     return found, bad
 
 
-def _squad(path: str, *, answered: bool) -> Iterator[tuple[Question, Any]]:
+def _squad(path: str) -> Iterator[tuple[Question, Any]]:
     """SQuAD's JSON: data, paragraphs, questions; each with what is said of its answers."""
     file = "standard input" if path == "-" else path
     with opened(path, file, newline="\n") as lines:
         text = lines.read()
     refuse_half_characters(text, file, line=text)
+    number = 0
     try:
-        whole = json.loads(text)
-        number = 0
+        whole: Any = strictly(text)
         for article in whole["data"]:
             for paragraph in article["paragraphs"]:
                 for one in paragraph["qas"]:
                     number += 1
-                    none = one.get("is_impossible") is True
-                    said = None if not answered else [] if none else one["answers"]
-                    text, context = one["question"], paragraph["context"]
-                    if not isinstance(text, str) or not isinstance(context, str):
+                    asked, context = one["question"], paragraph["context"]
+                    if not isinstance(asked, str) or not isinstance(context, str):
                         raise TypeError(f"question {number} is no text")
+                    refuse_unwritable([one, context], place(file, number), line=text)
                     extra = {"id": one["id"]} if "id" in one else {}
-                    yield Question(text, context, None, file, number, extra=extra), said
+                    none = one.get("is_impossible") is True
+                    said = [] if none else one.get("answers")
+                    yield Question(asked, context, None, file, number, extra=extra), said
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {short(str(error))}"
+        where = f"{file}, at question {number}" if number else file
         raise DataError(
-            f"{file}: is not SQuAD's JSON ({type(error).__name__}: {short(str(error))}); it holds data → "
-            "paragraphs → context and qas; rows go into .jsonl, .csv or .tsv"
+            f"{where}: is not SQuAD's JSON ({said}); it holds data → paragraphs → context and qas; rows go "
+            "into .jsonl, .csv or .tsv"
         ) from error
 
 
 def _flat(path: str, reading: Reading, *, answered: bool) -> Iterator[tuple[Question, Any]]:
     """The same of rows of a table or of JSON lines."""
-    found = records(path, format=reading.format)
-    first = next(found)
+    found = list(records(path, format=reading.format))
+    first, whole = found[0], with_all_columns(found)
     text = column_of(first, reading.text_column, usual=QUESTIONS, role="text", taken={})
     context = column_of(first, reading.pair_column, usual=CONTEXTS, role="pair", taken={text: "text"})
     taken: dict[str | None, str] = {text: "text", context: "pair"}
-    answer = start = None
+    answer: str | None = None
+    start: str | None = None
     if answered:
         answer = column_of(first, reading.label_column, usual=ANSWERS, role="label", taken=taken)
-    starts = [name for name in first.values if name.strip().casefold() in STARTS]
-    if answer is not None and starts:
-        start = starts[0]
-    for record in chain([first], found):
+        starts = named(whole.values, STARTS)
+        if len(starts) > 1:
+            both = f"{listed(starts)} could each be where answers start"
+            raise DataError(f"{first.file}: {both}; take one column out")
+        start = next(iter(starts), None)
+    ours = (text, context, answer, start)
+    for record in found:
         said = None if answer is None else _stated(record, answer, start=start)
-        ours = (text, context, answer, start) if answered else (text, context)
         extra = {name: value for name, value in record.values.items() if name not in ours}
         asked, about = text_in(record, text), text_in(record, context)
         yield Question(asked, about, None, record.file, record.row, extra=extra), said
 
 
 def _stated(record: Record, answer: str, *, start: str | None) -> Any:
-    """What a row says of its answers, as SQuAD would: a list of objects, or one object of lists."""
+    """What a row says of its answers, as SQuAD would: a list of objects, or one object of lists; None where
+    it has no such column."""
     value = record.values.get(answer)
+    if value is None:
+        return [] if answer in record.values else None
     if not isinstance(value, str):
-        return [] if value is None else value
+        return value
     if not value.strip():
         return []
     said = None if start is None else record.values.get(start)
     return [{"text": value, "answer_start": None if said in (None, "") else said}]
 
 
-def _answers(said: Any, context: str, *, where: str) -> tuple[Place, ...] | None:
-    """The places of answers; BadRow where they are not there."""
+def _answers(said: Any, context: str, *, where: str) -> tuple[Place, ...]:
+    """The places of answers; BadRow where they are not there, or nothing is said of any."""
     if said is None:
-        return None
+        raise BadRow(
+            f"{where}: says nothing of an answer; write answers or, where the context has none, an empty one "
+            '("answer": "" in rows, "answers": [] in SQuAD\'s JSON)'
+        )
     if isinstance(said, dict):  # as the datasets library has it: an object of lists
         texts, starts = said.get("text"), said.get("answer_start")
         if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):

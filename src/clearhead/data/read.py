@@ -4,12 +4,11 @@ import csv
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from math import isfinite
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn
 
-from clearhead.data.source import opened, refuse_half_characters
+from clearhead.data.source import ended, opened, refuse_half_characters, without_end
+from clearhead.data.strict import refuse_unwritable, strictly
 from clearhead.data.wording import counted, place, short
 from clearhead.errors import DataError, SettingError
 from clearhead.settings import at_home
@@ -72,6 +71,16 @@ def records(path: str | Path, *, format: str | None = None, errors: str = "stric
         raise DataError(f"{file}: holds no rows; give a file with at least one")
 
 
+def with_all_columns(found: Sequence[Record]) -> Record:
+    """The first record with the columns of all: rows of JSONL need not have the same, and a column that only
+    later ones have is one of the file's."""
+    values: dict[str, object] = {}
+    for record in found:
+        for name, value in record.values.items():
+            values.setdefault(name, value)
+    return replace(found[0], values=values)
+
+
 def separator_hint(columns: Sequence[str]) -> str:
     """What probably separates the columns of a file whose header came out as one name; "" if nothing does."""
     fixes = {
@@ -114,7 +123,7 @@ def form_by_ending(given: str) -> str | None:
 
 def _values(lines: Iterable[str], file: str, *, form: str) -> Iterator[dict[str, object]]:
     if form != "csv":
-        lines = _ended(lines, file)
+        lines = ended(lines, file)
     match form:
         case "csv":
             return _table(_csv_fields(lines, file), file, fix='put "quotes" around a text with a comma in it')
@@ -149,7 +158,7 @@ def _csv_fields(lines: Iterable[str], file: str) -> Iterator[list[str]]:
 
 def _tsv_fields(lines: Iterable[str]) -> Iterator[list[str]]:
     for line in lines:
-        if content := _without_end(line):
+        if content := without_end(line):
             yield content.split("\t")
 
 
@@ -185,35 +194,13 @@ def _objects(lines: Iterable[str], file: str) -> Iterator[dict[str, object]]:
         values = _object(line, where)
         for name, value in values.items():
             refuse_half_characters(name, where, line=line)
-            for part in _parts(value):
-                _refuse_unwritable(part, place(file, row, column=name), line=line)
+            refuse_unwritable(value, place(file, row, column=name), line=line)
         yield values
-
-
-def _parts(value: object) -> Iterator[object]:
-    """All strings, numbers and names inside of a value of JSON, however deep."""
-    waiting = [value]
-    while waiting:
-        match waiting.pop():
-            case list(values):
-                waiting.extend(values)
-            case dict(values):
-                waiting.extend([*values, *values.values()])
-            case part:
-                yield part
-
-
-def _refuse_unwritable(part: object, where: str, *, line: str) -> None:
-    """DataError for what could be read and never be written again."""
-    if isinstance(part, str):
-        refuse_half_characters(part, where, line=line)
-    if isinstance(part, float) and not isfinite(part):
-        raise DataError(f"{where}: holds a number too large for a float; write it as a string, in quotes")
 
 
 def _object(line: str, where: str) -> dict[str, object]:
     try:
-        found = json.loads(line, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
+        found = strictly(line)
     except (ValueError, RecursionError) as error:
         refuse_half_characters(line, where, line=line)
         raise DataError(f"{where}: is not usable JSON ({error}); write one object a line") from None
@@ -223,35 +210,7 @@ def _object(line: str, where: str) -> dict[str, object]:
     return found
 
 
-def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {repeated!r} is there more than once")
-    return values
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f'{name} is not JSON: write null or "{name}"')
-
-
 def _texts(lines: Iterable[str], file: str) -> Iterator[dict[str, object]]:
     for row, line in enumerate(lines, start=1):
         refuse_half_characters(line, place(file, row), line=line)
-        yield {"text": _without_end(line)}
-
-
-def _ended(lines: Iterable[str], file: str) -> Iterator[str]:
-    """Lines that end as lines do; DataError where a file's only line holds ends of another time."""
-    for number, line in enumerate(lines):
-        if not number and "\r" in _without_end(line) and not line.endswith("\n"):
-            raise DataError(
-                f"{file}: its lines end in a carriage return (CR) alone, so that all of it would be one; "
-                "write them as LF: tr '\\r' '\\n'"
-            )
-        yield line
-
-
-def _without_end(line: str) -> str:
-    return line.removesuffix("\n").removesuffix("\r")
+        yield {"text": without_end(line)}

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from clearhead.data.read import Record, records, separator_hint
+from clearhead.data.read import Record, records, separator_hint, with_all_columns
 from clearhead.data.wording import listed, place, short
 from clearhead.errors import DataError, SettingError
 from clearhead.settings import Reading, flag, made
@@ -61,8 +61,8 @@ def read_rows(
     Columns are found by name, whatever the case: `text_column`, or the one of `TEXT_COLUMNS` which is there;
     the label likewise; a second text only by `pair_column`. The first row of a JSONL file decides for all.
     With `labelled` every row must have a label (training, evaluation); without, a label is taken where there
-    is one (prediction). A label loses the space around it; JSON's 1 is the name "1", 1.0 "1.0", true "true".
-    Only JSON's null is a missing value.
+    is one (prediction), be it in later rows alone. A label loses the space around it; JSON's 1 is the name
+    "1", 1.0 "1.0", true "true". Only JSON's null is a missing value.
 
     With `several`, a row may have any number of labels: a list in JSONL, else a cell in which
     `label_separator` separates them and an empty one means none. None: so it is if the first row's label is a
@@ -76,19 +76,19 @@ def read_rows(
     """
     reading: Reading = made(Reading, options)
     _check_columns(reading)
-    found = records(path, format=reading.format)
-    first = next(found)
-    columns = _Columns.of(first, reading, labelled=labelled)
+    found = list(records(path, format=reading.format))
+    first, whole = found[0], with_all_columns(found)
+    columns = _Columns.of(first, reading, labelled=labelled, whole=whole)
     split_at: str | None = reading.label_separator if several else None
     if several is None:
-        several = columns.label is not None and isinstance(first.values.get(columns.label), list)
+        several = columns.label is not None and isinstance(whole.values.get(columns.label), list)
     if not several and reading.label_separator != Reading().label_separator:
         raise SettingError(
             f"--label-separator {reading.label_separator} is for several labels a text, and here it has one; "
             "leave it out (train has --problem multi for several)"
         )
     rows = []
-    for record in chain([first], found):
+    for record in found:
         row = columns.row(record, several=several, split_at=split_at)
         if row.blank:
             if reading.empty == "error":
@@ -120,8 +120,9 @@ class _Columns:
     labelled: bool
 
     @classmethod
-    def of(cls, first: Record, reading: Reading, *, labelled: bool) -> "_Columns":
-        """Found by the names in the first record."""
+    def of(cls, first: Record, reading: Reading, *, labelled: bool, whole: Record) -> "_Columns":
+        """Found by the names in the first record; a label that is not asked for also by those of later ones,
+        which `whole` has too."""
         taken: dict[str | None, str] = {reading.label_column: "label", reading.pair_column: "pair"}
         text = column_of(first, reading.text_column, usual=TEXT_COLUMNS, role="text", taken=taken)
         pair = label = None
@@ -129,8 +130,9 @@ class _Columns:
             pair = column_of(first, reading.pair_column, usual=(), role="pair", taken={text: "text"})
         asked = labelled or reading.label_column is not None
         taken = {text: "text", pair: "pair"}
-        if asked or len(_named(_others(first, taken), LABEL_COLUMNS)) == 1:
-            label = column_of(first, reading.label_column, usual=LABEL_COLUMNS, role="label", taken=taken)
+        head = first if asked else whole
+        if asked or len(named(_others(head, taken), LABEL_COLUMNS)) == 1:
+            label = column_of(head, reading.label_column, usual=LABEL_COLUMNS, role="label", taken=taken)
         return cls(text, pair, label, asked, labelled)
 
     def row(self, record: Record, *, several: bool, split_at: str | None) -> Row:
@@ -182,6 +184,15 @@ def given_text(record: Record, name: str) -> str:
     return text_in(record, name)
 
 
+def optional_column(
+    record: Record, given: str | None, *, usual: tuple[str, ...], role: str, taken: Mapping[str | None, str]
+) -> str | None:
+    """The same of a column that need not be there unless it was named."""
+    if given is None and not named(_others(record, taken), usual):
+        return None
+    return column_of(record, given, usual=usual, role=role, taken=taken)
+
+
 def column_of(
     record: Record, given: str | None, *, usual: tuple[str, ...], role: str, taken: Mapping[str | None, str]
 ) -> str:
@@ -190,13 +201,13 @@ def column_of(
     if given is not None and given in columns:
         return given  # also where another name differs in nothing but case
     wanted = usual if given is None else (given,)
-    found = _named(columns, wanted)
+    found = named(columns, wanted)
     if len(found) == 1:
         return found[0]
     how = f"--{role}-column"
     if found:
         raise DataError(f"{record.file}: {listed(found)} could each be the {role}; choose one with {how}")
-    if held := _named((name for name in record.values if name in taken), wanted):
+    if held := named((name for name in record.values if name in taken), wanted):
         raise DataError(
             f"{record.file}: the column {short(repr(held[0]))} is the {taken[held[0]]} already; name "
             f"that of the {role} with {how} (found {listed(record.values)})"
@@ -222,7 +233,8 @@ def _others(record: Record, taken: Container[str | None]) -> list[str]:
     return [name for name in record.values if name not in taken]
 
 
-def _named(columns: Iterable[str], wanted: Iterable[str]) -> list[str]:
+def named(columns: Iterable[str], wanted: Iterable[str]) -> list[str]:
+    """The columns that have one of these names, whatever the case."""
     folded = {name.strip().casefold() for name in wanted}
     return [name for name in columns if name.strip().casefold() in folded]
 
@@ -271,3 +283,8 @@ def _labels(record: Record, column: str, *, split_at: str | None, asked: bool) -
 def name_of(value: object) -> str:
     """The name that a value of JSON is as a label: 1 is "1", true "true"."""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def bare_name(name: str) -> str:
+    """A label without the space around it, unless it is nothing else."""
+    return name.strip() or name

@@ -14,6 +14,7 @@ OUTSIDE = "O"
 PREFIXES = {"B": "B", "I": "I", "E": "I", "S": "B", "L": "I", "U": "B"}  # and what they are in BIO
 SCHEMES = ("BIO", "IOB1", "IOBES", "BILOU")
 ENDS = {"IOBES": ("E", "S"), "BILOU": ("L", "U")}  # the last word of several, and a lone one
+LAST = {prefix for ends in ENDS.values() for prefix in ends}
 
 
 class Place(NamedTuple):
@@ -94,40 +95,29 @@ def as_bio(tags: Sequence[str], scheme: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def repaired(tags: Sequence[str]) -> tuple[str, ...]:
-    """What a model said, as BIO: a tag that goes on with no entity of its type begins one."""
-    found: list[str] = []
-    before = (OUTSIDE, "")
-    for tag in tags:
-        prefix, kind = loosely(tag)
-        begins = prefix == "B" or (prefix == "I" and (before[1] != kind or before[0] == OUTSIDE))
-        found.append(OUTSIDE if prefix == OUTSIDE else f"{'B' if begins else 'I'}-{kind}")
-        before = (prefix, kind)
-    return tuple(found)
-
-
-def loosely(tag: str) -> tuple[str, str]:
-    """Prefix in BIO and type of a label; one without a prefix goes on with words of its own kind."""
+def loosely(tag: str) -> tuple[str, str, bool]:
+    """Prefix in BIO and type of a label, and whether it ends an entity; one without a prefix goes on with
+    words of its own kind."""
     try:
         prefix, kind = parts(tag)
     except ValueError:
-        return "I", tag
-    return PREFIXES.get(prefix, OUTSIDE), kind
+        return "I", tag, False
+    return PREFIXES.get(prefix, OUTSIDE), kind, prefix in LAST
 
 
 def places(tags: Sequence[str], *, strict: bool = False) -> list[Place]:
-    """The entities of tags, in order. Where an I- goes on with nothing of its type, it begins an entity or,
-    if `strict`, belongs to none."""
+    """The entities of tags, in order. Behind O, and a tag that ends an entity, none is open. Where a tag goes
+    on with none of its type, it begins an entity or, if `strict`, belongs to none."""
     found: list[Place] = []
-    kind, begin = "", -1
+    kind, begin, goes_on = "", -1, False
     for place, tag in enumerate([*tags, OUTSIDE]):
-        prefix, new = loosely(tag)
-        if prefix == "I" and begin >= 0 and new == kind:
-            continue
-        if begin >= 0:
-            found.append(Place(kind, begin, place))
-        starts = prefix == "B" or (prefix == "I" and not strict)
-        kind, begin = new, place if starts else -1
+        prefix, new, ends = loosely(tag)
+        if not (prefix == "I" and goes_on and new == kind):
+            if begin >= 0:
+                found.append(Place(kind, begin, place))
+            starts = prefix == "B" or (prefix == "I" and not strict)
+            kind, begin = new, place if starts else -1
+        goes_on = prefix != OUTSIDE and not ends
     return found
 
 

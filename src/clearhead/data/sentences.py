@@ -7,9 +7,9 @@ from itertools import chain
 from pathlib import Path
 
 from clearhead.data.read import form_by_ending, records
-from clearhead.data.rows import Row, column_of, name_of
+from clearhead.data.rows import Row, bare_name, column_of, name_of
 from clearhead.data.schemes import WrongTag, as_bio, check_tags, scheme_of
-from clearhead.data.source import opened, refuse_half_characters
+from clearhead.data.source import ended, opened, refuse_half_characters, without_end
 from clearhead.data.wording import counted, place, short
 from clearhead.errors import DataError
 from clearhead.settings import Empty, Sentences, at_home
@@ -93,10 +93,10 @@ def read_tagged(path: str | Path, reading: Sentences, *, format: str | None = No
 
     for sentence, lines, tags in _read(path, reading, format=format):
         try:
-            words = _checked(sentence.words or (), tags)
+            words = _checked(sentence.words or ())
+            names = _names(tags or (), words)
             if not words:
                 raise Bad(None, NO_WORDS)
-            names = list(map(str, tags or ()))
             found.append((Sentence.of(words, names, file=sentence.file, row=sentence.row), lines))
         except Bad as bad:
             refuse(sentence, lines, bad=bad)
@@ -122,7 +122,7 @@ def read_words(
     found = []
     for sentence, lines, _ in _read(path, reading, format=format, tagged=False):
         try:
-            words = _checked(sentence.words or (), None)
+            words = _checked(sentence.words or ())
             if not words and empty == "error":
                 raise Bad(None, f"{NO_WORDS}, or go on without it with --empty skip")
         except Bad as bad:
@@ -140,8 +140,8 @@ def _where(sentence: Sentence, lines: Sequence[int], *, word: int | None) -> str
     return found if word is None else f"{found}, word {word + 1}"
 
 
-def _checked(words: Sequence[object], tags: Sequence[object] | None) -> list[str]:
-    """Words that can be joined by spaces and found again; `Bad` for others, or tags that do not fit them."""
+def _checked(words: Sequence[object]) -> list[str]:
+    """Words that can be joined by spaces and found again; `Bad` for others."""
     found = []
     for number, word in enumerate(words):
         if not isinstance(word, str):
@@ -151,18 +151,24 @@ def _checked(words: Sequence[object], tags: Sequence[object] | None) -> list[str
         if any(sign.isspace() for sign in word):
             raise Bad(number, f"the word {short(repr(word))} holds white space; make it two, each with a tag")
         found.append(word)
-    if tags is None:
-        return found
+    return found
+
+
+def _names(tags: Sequence[object], words: Sequence[str]) -> list[str]:
+    """The tags of words, without the space around them, as they will be read from a model's folder; `Bad`
+    for what is none, or does not fit the words."""
     if len(tags) != len(words):
         had = f"{counted(len(words), 'word')} and {counted(len(tags), 'tag')}"
         raise Bad(None, f"{had}; give each word one tag")
+    found = []
     for number, tag in enumerate(tags):
         if tag is None:
             raise Bad(number, "has no tag; write one (in CoNLL: the word, a tab or a space, and its tag)")
         if not isinstance(tag, str):
             raise Bad(number, f"the tag {short(name_of(tag))} is no name; write names, such as B-PERSON")
+        found.append(bare_name(tag))
     try:
-        check_tags([str(tag) for tag in tags])
+        check_tags(found)
     except WrongTag as wrong:
         raise Bad(wrong.place, str(wrong)) from None
     return found
@@ -207,7 +213,7 @@ def _read(
 def _conll(given: str, *, tagged: bool) -> Iterator[Found]:
     file = "standard input" if given == "-" else given
     with opened(given, file, newline="\n") as lines:
-        for row, some in enumerate(_groups(lines), start=1):
+        for row, some in enumerate(_groups(ended(lines, file)), start=1):
             numbers, words, tags = list[int](), list[str](), list[object]()
             for number, line in some:
                 refuse_half_characters(line, f"{place(file, row)}, line {number}", line=line)
@@ -224,7 +230,7 @@ def _groups(lines: Iterator[str]) -> Iterator[Lines]:
     """The lines of each sentence, without their ends."""
     group: list[tuple[int, str]] = []
     for number, line in enumerate(lines, start=1):
-        bare = line.removesuffix("\n").removesuffix("\r")
+        bare = without_end(line)
         if bare.strip() and not bare.startswith(DOCUMENT):
             group.append((number, bare))
         elif group:

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,6 +45,23 @@ def opened(given: str, file: str, *, newline: str, errors: str = "strict") -> It
             ) from None
         except OSError as error:
             raise DataError(f"{file}: cannot be read ({error.strerror or error}); copy it first") from None
+
+
+def ended(lines: Iterable[str], file: str) -> Iterator[str]:
+    """Lines that end as lines do; DataError at the first that holds an end of another time, which would make
+    one line of several."""
+    for number, line in enumerate(lines, start=1):
+        if "\r" in without_end(line):
+            raise DataError(
+                f"{file}, line {number}: a carriage return (CR) stands in it; where it ends a line, write "
+                "all ends as LF: tr '\\r' '\\n'; else take it out"
+            )
+        yield line
+
+
+def without_end(line: str) -> str:
+    """A line without what ends it."""
+    return line.removesuffix("\n").removesuffix("\r")
 
 
 def refuse_half_characters(text: str, where: str, *, line: str) -> None:

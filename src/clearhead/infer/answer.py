@@ -12,6 +12,7 @@ from clearhead.data.questions import Question, questions_of
 from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.batches import batches_of, check_encodings, finite
+from clearhead.infer.given import refuse_unread
 from clearhead.infer.model import Model
 from clearhead.settings import Asking, Finding, made, some_of
 from clearhead.tasks.answer import AnswerResult, result_of, skipped, spans_of
@@ -19,7 +20,7 @@ from clearhead.tasks.examples import Example, in_windows, refuse_stride
 from clearhead.tasks.scores_answers import AnswerMetrics, measure
 from clearhead.text.encoding import Text
 from clearhead.text.tokenizer import Tokenizer
-from clearhead.text.windows import beginnings
+from clearhead.text.windows import cut_to_one
 
 BEST = 20  # candidates that a result lists at most, as the published scripts have it
 
@@ -49,22 +50,22 @@ def encode_questions(
     questions: Sequence[Question], tokenizer: Tokenizer, *, limit: int | None, asking: Asking
 ) -> list[Example]:
     """Questions, each before its context, in windows unless the settings say otherwise: cut, the context
-    loses its end; refused, `DataError` by place."""
+    loses its end, or its beginning where the tokenizer's files say so; refused, `DataError` by place."""
     long = asking.long or "window"
     pairs = [(question.text, question.context) for question in questions]
     names = [question.where for question in questions]
     if long == "window":
         return in_windows(pairs, tokenizer, names=names, limit=limit, stride=asking.stride)
     refuse_stride(asking)
-    firsts = beginnings(tokenizer, pairs, names=names, limit=limit)
-    for question, first in zip(questions, firsts, strict=True):
-        if long == "error" and first.dropped:
-            count = len(first.ids) + first.dropped
+    found = cut_to_one(tokenizer, pairs, names=names, limit=limit)
+    for question, one in zip(questions, found, strict=True):
+        if long == "error" and one.dropped:
+            count = len(one.ids) + one.dropped
             said = f"the question and its context have {count} tokens, the model takes {limit}"
             raise DataError(
                 f"{question.where}: {said}; shorten the context, or read it in windows: --long window"
             )
-    return [Example((first,)) for first in firsts]
+    return [Example((one,)) for one in found]
 
 
 @own_modes()
@@ -86,8 +87,9 @@ def find(
     found = []
     for question, example in zip(asked, examples, strict=True):
         own = [next(logits) for _ in example.windows]
-        spans = spans_of(own, example, context=question.context, most=finding.max_answer_tokens)
-        found.append(result_of(spans, example, context=question.context, best=BEST, threshold=threshold))
+        context, most = question.context, finding.max_answer_tokens
+        spans = spans_of(own, example, context=context, most=most, best=BEST)
+        found.append(result_of(spans, example, context=context, threshold=threshold))
     given = iter(found)
     return [skipped() if question.blank else next(given) for question in questions]
 
@@ -108,14 +110,16 @@ def logits_of(
 
 
 def answer(model: Model, questions: Sequence[Text], **options: Any) -> list[AnswerResult]:
-    """Answers to pairs of a question and its context; options of both kinds of settings."""
+    """Answers to pairs of a question and its context; a blank one has none, unless `empty` is "error"."""
     finding, others = some_of(Finding, options)
-    asking: Asking = made(Asking, others)
+    asking: Asking = made(Asking, {"empty": "skip"} | others)
+    refuse_unread(asking, read=("long", "stride", "batch_tokens", "empty"), by="Model.answer")
     rows = []
     for number, pair in enumerate(questions):
         if isinstance(pair, str):
             raise DataError(f"question {number} is one string; give pairs of a question and its context")
         rows.append(Question(pair[0], pair[1], None, "", number))
+    usable(rows, asking)
     return find(model, rows, asking=asking, finding=finding)
 
 

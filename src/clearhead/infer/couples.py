@@ -2,8 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 
+from clearhead.checkpoint.files import is_run, read_json
+from clearhead.checkpoint.lock import SETTINGS
 from clearhead.data.couples import Couple, couples_of, scored
 from clearhead.data.wording import place
 from clearhead.errors import DataError
@@ -83,5 +86,18 @@ def evaluate_pairs(
         ) from error
     if not couples:
         raise DataError(f"{data} holds no pair with text on both sides; give some")
-    metrics, cut = evaluate_couples(model, couples, settings=settings)
+    scale, largest = learned(model)
+    metrics, cut = evaluate_couples(model, couples, settings=settings, scale=scale, largest=largest)
     return PairEvaluation(metrics, cut, perf_counter() - begin)
+
+
+def learned(model: Model) -> tuple[float, float | None]:
+    """What cosines were multiplied and scores divided by in training, where the model's folder is that of the
+    run; else the usual scale, and None."""
+    folder = model.loaded.folder
+    if folder is None or not is_run(Path(folder)):
+        return SCALE, None
+    run = read_json(Path(folder) / SETTINGS)
+    said = run["settings"].get("scale"), run["resolved"].get("scores_divided_by")
+    scale, largest = (float(one) if isinstance(one, int | float) and one > 0 else None for one in said)
+    return scale or SCALE, largest

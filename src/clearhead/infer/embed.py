@@ -100,7 +100,7 @@ def embedded(
 ) -> tuple[Float[Tensor, "texts width"], list[Example]]:
     """One vector a text, in order, and what was read; `names` are theirs in messages.
 
-    A text's windows are joined by the mean of their vectors, before the cut to `dimensions` and the norm. A
+    A text's windows are joined by the mean of their vectors, before any cut and norm. A
     text of which the tokenizer makes no token has zeros. Raises `NotFinite`, `DataError` by name for a text
     that is too long, `SettingError` for what the model does not have.
     """
@@ -122,14 +122,17 @@ def embedded(
     network = model.loaded.network
     found = pooled(network, flat, pooling=facts.pooling, budget=budget, skip=skip)
     vectors = joined(finite(found, owners.__getitem__), examples)
-    return shortened(vectors, settings.dimensions, normalise=facts.normalise), examples
+    return finished(vectors, facts, settings=settings), examples
 
 
 def ready(text: Text, prompt: str, *, lowercase: bool) -> Text:
     """A text, or the first of a pair, behind its prompt."""
     parts = [text] if isinstance(text, str) else list(text)
     parts[0] = prompt + parts[0]
-    parts = [part.lower() for part in parts] if lowercase else parts
+    if (
+        lowercase
+    ):  # sign by sign, as the published tokenizers do: a Greek word's last sigma is one like others
+        parts = ["".join(map(str.lower, part)) for part in parts]
     return parts[0] if isinstance(text, str) else (parts[0], parts[1])
 
 
@@ -156,6 +159,14 @@ def pooled(
         else:
             found[members] = pool(stream, batch.layout, pooling=pooling).to(found.dtype)
     return found
+
+
+def finished(vectors: Tensor, facts: Embedding, *, settings: Vectors) -> Tensor:
+    """Vectors cut and brought to length 1 as asked for; else as the folder says, whose own cut comes behind
+    the norm, as published."""
+    if settings.dimensions is None and settings.normalise is None:
+        return shortened(vectors, None, normalise=facts.normalise)[:, : facts.dimensions].contiguous()
+    return shortened(vectors, settings.dimensions or facts.dimensions, normalise=facts.normalise)
 
 
 def shortened(vectors: Tensor, dimensions: int | None, *, normalise: bool) -> Tensor:

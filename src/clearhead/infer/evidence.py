@@ -13,16 +13,19 @@ from clearhead.tasks.classify import Evidence, Result
 from clearhead.tasks.task import Answer
 
 # A sentence ends behind . ! ? or …, and what closes a quotation, where white space follows.
-SENTENCE = re.compile(r"\S.*?(?:[.!?…]+[\"'”’»)\]]*(?=\s)|\s*$)", re.DOTALL)
+END = re.compile(r"([.!?…]+)[\"'”’»)\]]*")
+BEGIN = re.compile(r"\S")
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """Where the sentences of a text begin and end, in characters."""
-    found = []
-    for match in SENTENCE.finditer(text):
-        end = match.start() + len(match[0].rstrip())
-        found.append((match.start(), end))
-    return found
+    """Where the sentences of a text begin and end, in characters; a lone sign is none."""
+    found, first = [], BEGIN.search(text)
+    for match in END.finditer(text):
+        end = match.end()
+        if first and text[end : end + 1].isspace() and match.end(1) > first.start() + 1:
+            found.append((first.start(), end))
+            first = BEGIN.search(text, end)
+    return [*found, (first.start(), len(text.rstrip()))] if first else found
 
 
 def with_evidence(

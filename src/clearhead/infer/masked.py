@@ -23,9 +23,15 @@ def masked(
     """The most likely tokens at each mask of each text, which has a name in messages."""
     network, tokenizer = model.loaded.network, model.tokenizer
     mask = mask_of(tokenizer, source=model.name)
+    side, limit = tokenizer.truncation_side, model.limit
     each = [
         parts_of(
-            with_masks(tokenizer, str(text), name=name), mask, name=name, limit=model.limit, reading=asking
+            with_masks(tokenizer, str(text), name=name),
+            mask,
+            name=name,
+            limit=limit,
+            reading=asking,
+            side=side,
         )
         for text, name in zip(texts, names, strict=True)
     ]

@@ -212,8 +212,9 @@ class Model:
 
     @own_modes()
     def answer(self, questions: Iterable[tuple[str, str]], **options: Any) -> list[AnswerResult]:
-        """The answer to each pair of a question and its context: the place where it stands, or none. Options:
-        `long`, `stride`, `batch_tokens`, `max_answer_tokens`, `no_answer_above`."""
+        """The answer to each pair of a question and its context: the place where it stands, or none; a blank
+        one has none, and no numbers. Options: `long`, `stride`, `batch_tokens`, `max_answer_tokens`,
+        `no_answer_above`, and `empty="error"`, which refuses blank ones."""
         from clearhead.infer.answer import answer
 
         return answer(self, check_texts(questions), **options)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from clearhead.data.read import form_by_ending, records
 from clearhead.data.rows import Row, read_rows
+from clearhead.data.rows import named as columns_named
 from clearhead.data.sentences import TOKENS, Sentence, is_conll, read_tagged, read_words
 from clearhead.data.wording import place
 from clearhead.engine.modes import own_modes
@@ -149,7 +150,7 @@ def rows_to_tag(path: str | Path, *, settings: Asking) -> list[Row]:
     if not words and settings.text_column is None and (how or form_by_ending(given)) == "jsonl":
         first = next(records(path, format="jsonl"))
         wanted = [settings.tokens_column] if settings.tokens_column else TOKENS
-        words = any(isinstance(first.values.get(name or ""), list) for name in wanted)
+        words = any(isinstance(first.values[name], list) for name in columns_named(first.values, wanted))
     if words:
         return list(read_words(path, settings, format=how, empty=settings.empty))
     if settings.tokens_column is not None:

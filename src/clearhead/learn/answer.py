@@ -81,6 +81,11 @@ class AnswerRun(ByLoss):
             )
         if cut := sum(example.dropped > 0 for example in examples):
             self.notes.append(f"{cut:,} of {len(questions):,} contexts are cut to {self.limit} tokens")
+        if found.lost:
+            self.notes.append(
+                f"{found.lost:,} of {len(questions):,} questions have an answer that no window holds whole, "
+                "and are learned as if they had none"
+            )
         return found
 
     @property

@@ -11,18 +11,23 @@ from clearhead.infer.batches import check_encodings, packed
 from clearhead.model.kernels import Context
 from clearhead.model.layout import within_budget
 from clearhead.model.transformer import Transformer
-from clearhead.tasks.answer import span_loss, targets
+from clearhead.tasks.answer import NONE, span_loss, targets
 from clearhead.tasks.examples import Example
 
 
 class Answers:
-    """Windows of contexts behind their questions; an answer counts in each window that holds all of it."""
+    """Windows of contexts behind their questions; an answer counts in each window that holds all of it, and
+    `lost` questions have one that no window does."""
 
     def __init__(self, network: Transformer, questions: Sequence[Question], *, examples: Sequence[Example]):
         self.windows = [window for example in examples for window in example.windows]
         check_encodings(self.windows, network.config)
-        pairs = zip(examples, questions, strict=True)
-        self.targets = torch.tensor([ends for pair in pairs for ends in targets(*pair)], dtype=torch.long)
+        found = [targets(*pair) for pair in zip(examples, questions, strict=True)]
+        self.targets = torch.tensor([ends for own in found for ends in own], dtype=torch.long)
+        self.lost = sum(
+            bool(question.answers) and set(own) == {NONE}
+            for question, own in zip(questions, found, strict=True)
+        )
         self.lengths = [len(window.ids) for window in self.windows]
 
     def mean_loss(self, network: Transformer, *, budget: int) -> float:

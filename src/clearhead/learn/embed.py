@@ -88,13 +88,12 @@ class EmbedRun(Course):
             if len({couple.score for couple in pairs}) < 2:
                 raise DataError(f"{data}: all pairs have the same score, so nothing can be learned from them")
             return
-        told = {couple.anchor for couple in pairs} | {couple.positive for couple in pairs}
-        if len({couple.positive for couple in pairs}) < 2 and not any(c.negative for c in pairs):
-            what = "one pair" if len(pairs) == 1 else "pairs that all have the same second text"
+        if what := untold(pairs):
             raise DataError(
                 f"{data}: {what} to learn from: there is nothing to tell it from; give pairs with different "
-                "second texts, or a column of negatives"
+                "texts on both sides, or a column of negatives"
             )
+        told = {couple.anchor for couple in pairs} | {couple.positive for couple in pairs}
         known = {(couple.anchor, couple.positive) for couple in pairs}
         if repeated := len(pairs) - len(known):
             self.notes.append(f"{data}: {counted(repeated, 'pair')} there more than once")
@@ -164,7 +163,9 @@ class EmbedRun(Course):
         """What its vectors will be."""
         embedding = self.model.loaded.embedding
         assert embedding
-        return f"vectors of {self.model.config.width} numbers, {embedding.pooling} pooling"
+        width = self.model.config.width
+        kept = min(embedding.dimensions or width, width)
+        return f"vectors of {kept} numbers, {embedding.pooling} pooling"
 
     def evaluation(self) -> PairScores:
         """How well its vectors tell what belongs together among the pairs kept aside."""
@@ -189,6 +190,24 @@ class EmbedRun(Course):
     def card(self) -> bool:
         """Write the model card."""
         return write_embedding_card(self)
+
+
+def untold(pairs: Sequence[Couple]) -> str:
+    """What pairs are of which every text belongs to every first one, so that the loss is 0 from the start; ""
+    where some text can be told from another."""
+    right: dict[str, set[str]] = {}
+    for couple in pairs:
+        right.setdefault(couple.anchor, {couple.anchor}).add(couple.positive)
+    seconds = {couple.positive for couple in pairs}
+    every = seconds | {couple.negative for couple in pairs if couple.negative is not None}
+    if not all(every <= own for own in right.values()):
+        return ""
+    if len(pairs) == 1:
+        return "one pair"
+    for which, texts in (("second", seconds), ("first", right.keys())):
+        if len(texts) == 1:
+            return f"pairs that all have the same {which} text"
+    return "pairs of which each second text belongs to each first one"
 
 
 def starting_model(settings: Contrasting, couples: Sequence[Couple]) -> Loaded:

@@ -11,7 +11,7 @@ from typing import Any
 from clearhead.checkpoint.adapter_files import MEANT as ADAPTER_FILES
 from clearhead.checkpoint.card import CARD
 from clearhead.checkpoint.embedding import FILES as SENTENCE_FILES
-from clearhead.checkpoint.files import leftovers, moved_into_place, read_json, settle
+from clearhead.checkpoint.files import is_run, leftovers, moved_into_place, read_json, settle
 from clearhead.checkpoint.fingerprint import FINGERPRINT, MEANT
 from clearhead.checkpoint.folder import GENERATION, OLD
 from clearhead.checkpoint.lock import LOCK, LOG, SETTINGS, is_lock
@@ -95,17 +95,6 @@ def content(folder: Path) -> list[Path]:
         return []
     left = [*leftovers(folder), *([folder / LOCK] if is_lock(folder / LOCK) else [])]
     return [path for path in folder.iterdir() if path not in left]
-
-
-def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run of this program."""
-    try:
-        values = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    if not isinstance(values, dict) or not {"task", "settings", "resolved"} <= values.keys():
-        return False
-    return isinstance(values["settings"], dict) and isinstance(values["resolved"], dict)
 
 
 def append_log(folder: Path, line: dict[str, Any]) -> None:

@@ -23,15 +23,18 @@ FLAGGED = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max", "last
 
 @dataclass(frozen=True)
 class Pooled:
-    """One of POOLS, and whether its vector gets the length 1. Source: Reimers & Gurevych 2019, section 3."""
+    """One of POOLS, whether its vector gets the length 1, and how many of its numbers are kept then. Source:
+    Reimers & Gurevych 2019, section 3; Kusupati et al. 2022."""
 
     kind: str = "mean"
     normalised: bool = False
+    kept: int | None = None
 
     def vector(self, tokens: Array) -> Array:
-        """[tokens, width] → [width]."""
+        """[tokens, width] → [width], or [kept]."""
         found = POOLS[self.kind](tokens)
-        return found / max(float(np.sqrt((found**2).sum())), 1e-12) if self.normalised else found
+        found = found / max(float(np.sqrt((found**2).sum())), 1e-12) if self.normalised else found
+        return found[: self.kept]
 
 
 def read_pooled(folder: Path) -> Pooled:
@@ -48,4 +51,6 @@ def read_pooled(folder: Path) -> Pooled:
     kind = said.get("pooling_mode", " + ".join(flags) or "mean")
     if kind not in POOLS:
         raise FolderError(f"{path}: the pooling {kind} is not known here")
-    return Pooled(kind, "Normalize" in kinds)
+    facts = folder / "config_sentence_transformers.json"
+    more = json.loads(facts.read_text(encoding="utf-8-sig")) if facts.is_file() else {}
+    return Pooled(kind, "Normalize" in kinds, more.get("truncate_dim"))

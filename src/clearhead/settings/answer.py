@@ -1,6 +1,7 @@
 """Answers in texts: what is learned from, and how answers are looked for."""
 
 from dataclasses import dataclass
+from math import isnan
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -27,6 +28,8 @@ class Finding:
 
     def __post_init__(self) -> None:
         at_least("max_answer_tokens", self.max_answer_tokens, least=1)
+        if self.no_answer_above is not None and isnan(self.no_answer_above):
+            raise SettingError(f"--no-answer-above {self.no_answer_above} is no number; give one, or inf")
 
 
 @dataclass(frozen=True, kw_only=True)

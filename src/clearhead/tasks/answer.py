@@ -3,6 +3,8 @@ Devlin et al. 2018, sections 4.2 and 4.3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
+from unicodedata import category
 
 import numpy as np
 import torch
@@ -16,6 +18,7 @@ from clearhead.tasks.examples import Example
 from clearhead.text.encoding import Encoding
 
 CONTEXT = 1  # which text of a pair it is
+NONE = (0, 0)  # the first token, as both ends: no answer in this window
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,36 +54,86 @@ class AnswerResult:
     windows: int = 1
 
 
-@dataclass(frozen=True)
-class Spans:
-    """Every possible answer of a question: its places in characters, its score before any softmax, and the
-    score of none."""
+class Places(NamedTuple):
+    """Possible answers: where they begin and end in the context, in characters, and their scores, the sums of
+    both logits."""
 
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     scores: NDArray[np.float64]
+
+    def some(self, which: NDArray[Any]) -> "Places":
+        """Those of a mask, or of numbers in order."""
+        return Places(self.starts[which], self.ends[which], self.scores[which])
+
+    def and_others(self, others: "Places") -> "Places":
+        """All of both."""
+        return Places(*(np.concatenate(pair) for pair in zip(self, others, strict=True)))
+
+    def best(self, count: int) -> "Places":
+        """The first of them by score; of equal ones the one that begins, and then ends, first."""
+        return self.some(np.lexsort((self.ends, self.starts, -self.scores))[:count])
+
+
+NOWHERE = Places(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
+
+
+@dataclass(frozen=True)
+class Spans:
+    """The best possible answers of a question, the score of none, and `total`, the logarithm of the sum of
+    exp(score) over all possible answers and none."""
+
+    best: Places
     none: float
+    total: float
 
 
 def targets(example: Example, question: Question) -> list[tuple[int, int]]:
     """The tokens that an answer begins and ends with, in each window that holds all of the first right one;
-    the first token in the others, which stands for none (Devlin et al. 2018, section 4.3)."""
-    found = []
-    for window in example.windows:
-        inside = context_of(window)
-        held = (0, 0)
-        for place in (question.answers or ())[:1]:
-            touched = [at for at in inside if meets(window.offsets[at], place)]
-            whole = touched and window.offsets[touched[0]][0] <= place.start
-            if whole and window.offsets[touched[-1]][1] >= place.end:
-                held = touched[0], touched[-1]
-        found.append(held)
-    return found
+    the first token in the others, which stands for none (Devlin et al. 2018, section 4.3).
+
+    All of an answer is what tokens show of it: white space at its edges, and characters that the tokenizer
+    leaves out, are no part that a window could lack.
+    """
+    if not question.answers:
+        return [NONE] * len(example.windows)
+    place, text = question.answers[0], question.context
+    touched = [touching(window, place, text=text) for window in example.windows]
+    ends = [window.offsets[at] for window, some in zip(example.windows, touched, strict=True) for at in some]
+    if not ends or (example.dropped and cut_off(place, example, text=text)):
+        return [NONE] * len(example.windows)
+    start = max(place.start, min(start for start, _ in ends))
+    end = min(place.end, max(end for _, end in ends))
+    return [
+        (some[0], some[-1])
+        if some and window.offsets[some[0]][0] <= start and window.offsets[some[-1]][1] >= end
+        else NONE
+        for window, some in zip(example.windows, touched, strict=True)
+    ]
 
 
-def meets(offsets: tuple[int, int], place: Place) -> bool:
-    """Whether a token has characters of a place."""
-    return offsets[0] < place.end and offsets[1] > place.start
+def touching(window: Encoding, place: Place, *, text: str) -> list[int]:
+    """The context's tokens that show something of a place."""
+    shared = [(at, shared_by(window.offsets[at], place)) for at in context_of(window)]
+    return [at for at, (start, end) in shared if start < end and shows(text[start:end])]
+
+
+def shared_by(offsets: tuple[int, int], place: Place) -> tuple[int, int]:
+    """The characters that a token and a place have both, from the first to before the second."""
+    return max(offsets[0], place.start), min(offsets[1], place.end)
+
+
+def cut_off(place: Place, example: Example, *, text: str) -> bool:
+    """Whether a part of a place that shows something lies where a context was cut."""
+    ends = [window.offsets[at] for window in example.windows for at in context_of(window)]
+    first, last = min(start for start, _ in ends), max(end for _, end in ends)
+    beyond = text[place.start : max(first, place.start)] + text[min(last, place.end) : place.end]
+    return shows(beyond)
+
+
+def shows(text: str) -> bool:
+    """Whether a text has more than white space and control characters, visible to nobody."""
+    return any(not sign.isspace() and category(sign) not in ("Cc", "Cf") for sign in text)
 
 
 def context_of(window: Encoding) -> list[int]:
@@ -107,76 +160,86 @@ def span_loss(
 
 
 def spans_of(
-    logits: Sequence[Float[Tensor, "tokens 2"]], example: Example, *, context: str, most: int
+    logits: Sequence[Float[Tensor, "tokens 2"]], example: Example, *, context: str, most: int, best: int
 ) -> Spans:
-    """All answers of at most `most` tokens that windows hold, each place once, with the best of its scores
-    (the sum of both logits); white space around an answer is none of it. The score of none is the lowest that
-    a window gives its first token: a window without the answer says nothing of the others."""
-    starts, ends, scores, none = [], [], [], np.inf
-    for window, own in zip(example.windows, logits, strict=True):
+    """The `best` answers of at most `most` tokens that windows hold, each place once, with the best of its
+    scores; white space around an answer is none of it. The score of none is the lowest that a window gives
+    its first token: a window without the answer says nothing of the others.
+
+    A place is known as soon as all later windows begin behind its first character: then it is counted and, if
+    it is not among the best, let go, so that memory does not grow with the number of windows.
+    """
+    ahead, behind = edges_of(context)
+    inside = [np.array(context_of(window), dtype=np.int64) for window in example.windows]
+    offsets = [
+        np.array([window.offsets[at] for at in own], dtype=np.int64).reshape(-1, 2)
+        for window, own in zip(example.windows, inside, strict=True)
+    ]
+    begins = [min((int(ahead[at]) for at in own[:, 0]), default=len(context)) for own in offsets]
+    later = [*np.minimum.accumulate(begins[::-1])[::-1].tolist()[1:], len(context)]
+    none, totals, found, waiting = np.inf, list[float](), NOWHERE, NOWHERE
+    for window, own in enumerate(logits):
         numbers = own.double().numpy()
         none = min(none, float(numbers[0].sum()))
-        inside = np.array(context_of(window), dtype=np.int64)
-        if not len(inside):
-            continue
-        offsets = np.array([window.offsets[at] for at in inside], dtype=np.int64)
-        first = np.repeat(np.arange(len(inside)), min(most, len(inside)))
-        last = first + np.tile(np.arange(min(most, len(inside))), len(inside))
-        first, last = first[last < len(inside)], last[last < len(inside)]
-        starts.append(offsets[first, 0])
-        ends.append(offsets[last, 1])
-        scores.append(numbers[inside[first], 0] + numbers[inside[last], 1])
-    if not starts:
-        empty = np.empty(0, dtype=np.int64)
-        return Spans(empty, empty, np.empty(0), none)
-    bare = np.array([not sign.isspace() for sign in context])
-    return once(
-        np.concatenate(starts), np.concatenate(ends), scores=np.concatenate(scores), bare=bare, none=none
-    )
+        first, last = ends_of(len(inside[window]), most=most)
+        scores = numbers[inside[window][first], 0] + numbers[inside[window][last], 1]
+        places = Places(ahead[offsets[window][first, 0]], behind[offsets[window][last, 1]], scores)
+        waiting = once(waiting.and_others(places.some(places.starts < places.ends)))
+        known = waiting.starts < later[window]
+        totals.append(log_sum(waiting.scores[known]))
+        found = found.and_others(waiting.some(known).best(best)).best(best)
+        waiting = waiting.some(~known)
+    return Spans(found, none, log_sum(np.array([*totals, none])))
 
 
-def once(
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    *,
-    scores: NDArray[np.float64],
-    bare: NDArray[np.bool_],
-    none: float,
-) -> Spans:
-    """Each place once, with the best of its scores, without white space around it; `bare` says which
-    characters of the context are none."""
-    count = len(bare)
+def edges_of(context: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each place of a context, and that behind it, where one that begins, or ends, there does so without
+    the white space at its edge."""
+    count = len(context)
+    bare = np.array([not sign.isspace() for sign in context], dtype=bool)
     places = np.arange(count)
     ahead = np.minimum.accumulate(np.where(bare, places, count)[::-1])[::-1]  # the next that is bare
     behind = np.maximum.accumulate(np.where(bare, places, -1)) + 1  # one after the last that is
-    starts, ends = ahead[np.minimum(starts, count - 1)], behind[np.maximum(ends, 1) - 1]
-    held = starts < ends
-    starts, ends, scores = starts[held], ends[held], scores[held]
-    keys = starts * (count + 1) + ends
-    order = np.lexsort((-scores, keys))
-    firsts = order[np.unique(keys[order], return_index=True)[1]]
-    return Spans(starts[firsts], ends[firsts], scores[firsts], none)
+    return np.append(ahead, count), np.insert(behind, 0, 0)
 
 
-def result_of(
-    spans: Spans, example: Example, *, context: str, best: int, threshold: float | None
-) -> AnswerResult:
-    """The answer that spans say, and the `best` of them. There is none where the score of none is above the
+def ends_of(count: int, *, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first and the last of at most so many of `count` tokens, in every way."""
+    first = np.repeat(np.arange(count), min(most, count))
+    last = first + np.tile(np.arange(min(most, count)), count)
+    return first[last < count], last[last < count]
+
+
+def once(places: Places) -> Places:
+    """Each place once, with the best of its scores."""
+    order = np.lexsort((-places.scores, places.ends, places.starts))
+    ordered = places.some(order)
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (ordered.starts[1:] != ordered.starts[:-1]) | (ordered.ends[1:] != ordered.ends[:-1])
+    return ordered.some(new)
+
+
+def log_sum(scores: NDArray[np.float64]) -> float:
+    """ln Σ exp(score); −∞ of none."""
+    if not len(scores) or scores.max() == -np.inf:
+        return -np.inf
+    return float(scores.max() + np.log(np.exp(scores - scores.max()).sum()))
+
+
+def result_of(spans: Spans, example: Example, *, context: str, threshold: float | None) -> AnswerResult:
+    """The answer that spans say, and the best of them. There is none where the score of none is above the
     best one's by more than the threshold; without a threshold, where the context has no token."""
     about = {"tokens": example.tokens, "dropped": example.dropped, "windows": len(example.windows)}
-    every = np.append(spans.scores, spans.none)
-    shares = np.exp(every - every.max())
-    shares = shares / shares.sum()
-    if not len(spans.scores):
+    if not len(spans.best.scores):
         return AnswerResult(None, None, None, 1.0, 1.0, None, (), **about)
-    # Of equal scores the one that begins, and then ends, first.
-    order = np.lexsort((spans.ends, spans.starts, -spans.scores))[:best]
+    shares = np.exp(spans.best.scores - spans.total).tolist()
     found = tuple(
-        Candidate(context[start:end], start, end, float(shares[at]))
-        for at in order.tolist()
-        for start, end in [(int(spans.starts[at]), int(spans.ends[at]))]
+        Candidate(context[start:end], start, end, share)
+        for start, end, share in zip(
+            spans.best.starts.tolist(), spans.best.ends.tolist(), shares, strict=True
+        )
     )
-    margin, nothing = float(spans.none - spans.scores[order[0]]), float(shares[-1])
+    margin, nothing = float(spans.none - spans.best.scores[0]), float(np.exp(spans.none - spans.total))
     if threshold is not None and margin > threshold:
         return AnswerResult(None, None, None, nothing, nothing, margin, found, **about)
     top = found[0]

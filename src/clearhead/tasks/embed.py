@@ -47,7 +47,7 @@ class RetrievalScores:
 class SimilarityScores:
     """How well the cosine of two texts' vectors agrees with the scores that are given: Pearson's correlation,
     and Spearman's (of ranks, ties at their mean); None where one side is constant. `loss` is the mean squared
-    difference, scores divided by the largest that was learned from."""
+    difference, scores divided by the largest that was learned from where that is known, else by their own."""
 
     texts: int
     loss: float

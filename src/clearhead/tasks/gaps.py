@@ -8,7 +8,7 @@ from clearhead.errors import DataError
 from clearhead.settings import Reading
 from clearhead.tasks.examples import refuse_stride
 from clearhead.text.encoding import Encoding
-from clearhead.text.windows import spread
+from clearhead.text.windows import kept, spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,12 @@ class Part:
     masks: tuple[int, ...]
 
 
-def parts_of(whole: Encoding, mask: int, *, name: str, limit: int | None, reading: Reading) -> list[Part]:
-    """A text as it is read: whole where it fits. A longer one is refused unless it may be cut, which loses no
-    mask, or read in windows: then each mask is looked at in the one where most tokens stand to its nearer
-    side, an end of the text being none; of equals in the first.
+def parts_of(
+    whole: Encoding, mask: int, *, name: str, limit: int | None, reading: Reading, side: str
+) -> list[Part]:
+    """A text as it is read: whole where it fits. A longer one is refused unless it may be cut (at `side`),
+    which loses no mask, or read in windows: then each mask is looked at in the one where most tokens stand to
+    its nearer side, an end of the text being none; of equals in the first.
 
     Raises `DataError`, beginning with `name`.
     """
@@ -36,9 +38,10 @@ def parts_of(whole: Encoding, mask: int, *, name: str, limit: int | None, readin
     inside = [at for at, source in enumerate(whole.sources) if source >= 0]
     room = limit - (len(whole.ids) - len(inside))
     if reading.long == "truncate":
-        if lost := sum(at > inside[room - 1] for at in places):
+        stay = set(inside[kept(len(inside), room=room, side=side)])
+        if lost := sum(at not in stay for at in places):
             raise DataError(f"{said}, and {lost} of its masks would be cut; use --long window")
-        return [part(whole, set(inside[:room]), masks=places)]
+        return [part(whole, stay, masks=places)]
     if reading.long != "window":
         raise DataError(f"{said}; shorten it, or read it in windows with --long window")
     windows = spread(len(inside), room=room, stride=reading.stride, name=name)
@@ -56,9 +59,9 @@ def parts_of(whole: Encoding, mask: int, *, name: str, limit: int | None, readin
     return [part(whole, set(inside[w.start : w.stop]), masks=masks) for w, masks in owners.items()]
 
 
-def part(whole: Encoding, kept: Set[int], *, masks: Sequence[int]) -> Part:
+def part(whole: Encoding, own: Set[int], *, masks: Sequence[int]) -> Part:
     """These of the text's tokens, and all that stand around it."""
-    stay = [at for at, source in enumerate(whole.sources) if source < 0 or at in kept]
+    stay = [at for at, source in enumerate(whole.sources) if source < 0 or at in own]
     encoding = Encoding(
         ids=tuple(whole.ids[at] for at in stay),
         segments=tuple(whole.segments[at] for at in stay),

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from clearhead.checkpoint.labels import Problem
 from clearhead.data.labels import check_known
-from clearhead.data.schemes import ENDS, OUTSIDE, Place, loosely, places, repaired, spelled
+from clearhead.data.schemes import ENDS, OUTSIDE, Place, loosely, places, spelled
 from clearhead.data.sentences import Sentence
 from clearhead.tasks.examples import Example
 from clearhead.tasks.scores_tags import TagMetrics, measure_tags
@@ -222,7 +222,7 @@ class Tags:
     @property
     def types(self) -> tuple[str, ...]:
         """The kinds of entities, in the order of its labels."""
-        return tuple(dict.fromkeys(kind for _, kind in map(loosely, self.labels) if kind))
+        return tuple(dict.fromkeys(kind for _, kind, _ in map(loosely, self.labels) if kind))
 
     def named(self, rows: Sequence[Sentence]) -> list[Sentence]:
         """Sentences with tags as the labels spell them; DataError at the first that is not one of these."""
@@ -265,12 +265,12 @@ class Tags:
         self, rows: Sequence[Sentence], results: Sequence[TagResult], *, nats: float, asked: int
     ) -> TagMetrics:
         """How well answers agree with what is right; `nats` is the loss of the words that were asked."""
-        right = [row.labels or () for row in rows]
+        right = [row.labels or () for row in self.named(rows)]
         said = [[word.tag for word in result.words] for result in results]
         same = sum(
             one == other
             for tags, others in zip(right, said, strict=True)
-            for one, other in zip(tags, repaired(others), strict=True)
+            for one, other in zip(tags, others, strict=True)
         )
         return measure_tags(
             [places(tags) for tags in right], [places(tags, strict=True) for tags in said],

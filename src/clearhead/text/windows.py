@@ -74,14 +74,20 @@ def around(contents: Sequence[Content], template: Template, *, part: slice) -> E
     return template.around([*before, Content(last.ids[part], last.offsets[part])], 0)
 
 
-def beginnings(
+def kept(length: int, *, room: int, side: str) -> slice:
+    """Which of so many tokens stay where fewer have room: the first or, where the tokenizer's files say that
+    texts are cut at their beginning (`truncation_side: left`), the last."""
+    return slice(max(0, length - room), None) if side == "left" else slice(room)
+
+
+def cut_to_one(
     tokenizer: Tokenizer, texts: Sequence[Text], *, names: Sequence[str], limit: int | None
 ) -> list[Encoding]:
-    """Texts, or pairs, each cut to its first window: of a pair the second text loses its end. `dropped` says
-    how many tokens it lost."""
+    """Texts, or pairs, each cut to one window: of a pair the second text loses what the tokenizer cuts.
+    `dropped` says how many tokens it lost."""
     found = []
     for (contents, template), name in zip(tokenizer.taken_apart(texts), names, strict=True):
-        room = room_for(contents, template, limit=limit, name=name)
-        first = around(contents, template, part=slice(room))
-        found.append(replace(first, dropped=max(0, len(contents[-1].ids) - room)))
+        room, length = room_for(contents, template, limit=limit, name=name), len(contents[-1].ids)
+        part = kept(length, room=room, side=tokenizer.truncation_side)
+        found.append(replace(around(contents, template, part=part), dropped=max(0, length - room)))
     return found
