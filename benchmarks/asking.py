@@ -4,9 +4,9 @@
 
 1. a place in the text: MiniLM learns answers from 40 articles of XQuAD (files of $CLEARHEAD_SHARED), as
    `benchmarks/answer.py` does, and is asked;
-2. yes or no, with the sentence that weighs most: MiniLM learns pairs made of the same articles, a question
-   with its answer behind it (yes) or with the answer to another question about the paragraph (no), for no
-   yes-or-no questions are at hand; how it does on such pairs of the other 8 articles is told;
+2. yes or no, with the sentence that weighs most: the model of 1 goes on with pairs made of the same articles,
+   a question with its answer behind it (yes) or with an answer that stands in another paragraph of the
+   article (no), for no yes-or-no questions are at hand; how it does on such pairs of the other 8 is told;
 3. a language model's choice: SmolLM2, given the passage, the question and "Answer yes or no.", chooses.
 
 The full run takes about 20 minutes on two cores; the quick one (few rows, one step) a minute. Fetches MiniLM
@@ -43,16 +43,18 @@ QUESTIONS = {
 }
 
 
-def yes_or_no(articles: list[dict], *, seed: int) -> list[dict]:
-    """Two rows of each question of a paragraph that has others."""
-    chance, rows = random.Random(seed), []
-    for paragraph in (one for article in articles for one in article["paragraphs"]):
-        said = [(one["question"], one["answers"][0]["text"]) for one in paragraph["qas"]]
-        for question, right in said:
-            wrong = sorted({answer for _, answer in said} - {right})
-            for label, answer in [("yes", right), *([("no", chance.choice(wrong))] if wrong else [])]:
-                asked = f"{question} {answer}?"
-                rows.append({"question": asked, "passage": paragraph["context"], "answer": label})
+def yes_or_no(articles: list[dict]) -> list[dict]:
+    """Two rows of each question."""
+    chance, rows = random.Random(0), []
+    for article in articles:
+        answers = sorted({qa["answers"][0]["text"] for one in article["paragraphs"] for qa in one["qas"]})
+        for paragraph in article["paragraphs"]:
+            wrong = [answer for answer in answers if answer not in paragraph["context"]]
+            for qa in paragraph["qas"] if wrong else []:
+                for label, answer in (("yes", qa["answers"][0]["text"]), ("no", chance.choice(wrong))):
+                    asked = f"{qa['question']} {answer}?"
+                    rows.append({"question": asked, "passage": paragraph["context"], "answer": label})
+    chance.shuffle(rows)
     return rows
 
 
@@ -74,7 +76,7 @@ def places(folder: Path, articles: list[dict], *, steps: list[object]) -> list[t
         (folder / f"{name}.json").write_text(json.dumps({"version": "1.1", "data": some}), encoding="utf-8")
     command(
         "train", "answer", "--data", folder / "train.json", "--validation", folder / "test.json",
-        "--out", folder / "answers", *steps,
+        "--out", folder / "answers", "--from", "minilm", *steps,
     )  # fmt: skip
     asked = rows_to(folder / "asked.jsonl", [{"question": one, "context": PASSAGE} for one in QUESTIONS])
     said = zip(
@@ -87,13 +89,13 @@ def pairs(folder: Path, articles: list[dict], *, steps: list[object]) -> tuple[l
     """The second way, and the scores on the articles kept aside."""
     columns = ["--text-column", "question", "--pair-column", "passage"]
     train, test = (
-        rows_to(folder / f"{name}.jsonl", yes_or_no(some, seed=0))
+        rows_to(folder / f"{name}.jsonl", yes_or_no(some))
         for name, some in (("yes-train", articles[:-8]), ("yes-test", articles[-8:]))
     )
     labels = [*columns, "--label-column", "answer"]
     command(
         "train", "classify", "--data", train, "--validation", test, "--out", folder / "yesno",
-        "--no-baseline", *labels, *steps,
+        "--no-baseline", "--from", folder / "answers", *labels, *steps,
     )  # fmt: skip
     scores = json.loads(command("evaluate", folder / "yesno", "--data", test, *labels, "--json"))
     asked = rows_to(folder / "asked.jsonl", [{"question": one, "passage": PASSAGE} for one in QUESTIONS])
@@ -133,16 +135,8 @@ def main() -> None:
     for name in ("minilm", "smollm2"):
         command("get", name)
     articles = json.loads(DATA.read_text(encoding="utf-8"))["data"]
-    steps: list[object] = [
-        "--from",
-        "minilm",
-        "--epochs",
-        2,
-        "--learning-rate",
-        "1e-4",
-        "--seed",
-        options.seed,
-    ]
+    steps: list[object] = ["--epochs", 3, "--learning-rate", "1e-4", "--batch-tokens", 4096]
+    steps += ["--seed", options.seed]
     if options.quick:
         articles = [one | {"paragraphs": one["paragraphs"][:1]} for one in articles[:16]]
         steps += ["--max-steps", 1]
