@@ -31,7 +31,7 @@ from clearhead.learn.state import (
     save_state,
     states,
 )
-from clearhead.learn.trainer import Objective, Plan, Step, Trainer
+from clearhead.learn.trainer import USUAL, Objective, Plan, Step, Trainer
 from clearhead.learn.windowed import Windowed
 from clearhead.settings import Learning, flag
 
@@ -60,6 +60,7 @@ class Course(Once[Progress]):
     notes: list[str]
     noun, batch_option = "text", "batch_tokens"  # what one example is to people; what makes steps larger
     embeds = False  # whether what its base says of vectors stays true
+    adam = USUAL
     ask: str  # how the model is tried, {} being its folder
 
     def __init__(self, settings: Learning):
@@ -87,6 +88,7 @@ class Course(Once[Progress]):
             ),
             weight_decay=settings.weight_decay,
             max_grad_norm=settings.max_grad_norm,
+            adam=self.adam,
         )
         if len(self.trainer.steps) < FEW:
             count, size = len(self.trainer.steps), getattr(settings, self.batch_option)

@@ -65,6 +65,17 @@ class Plan:
         return found[: self.max_steps]
 
 
+@dataclass(frozen=True)
+class Adam:
+    """How much of the moments is kept, and what is added to the root (Kingma & Ba 2015, algorithm 1)."""
+
+    betas: tuple[float, float]
+    epsilon: float
+
+
+USUAL = Adam((0.9, 0.999), 1e-8)
+
+
 class Objective(Protocol):
     """What is learned from each example: whatever a task is, its loss is a sum over examples. One whose
     examples have several lengths also has `keys`, by which they are sorted (`epoch_batches`); one whose loss
@@ -100,7 +111,9 @@ class Trainer:
         self.ema = plan.ema
         self.averages: dict[str, Tensor] = {}
 
-    def prepare(self, schedule: Schedule, *, weight_decay: float, max_grad_norm: float) -> None:
+    def prepare(
+        self, schedule: Schedule, *, weight_decay: float, max_grad_norm: float, adam: Adam = USUAL
+    ) -> None:
         """Make the optimiser: decay for matrices, none for biases and norms."""
         self.schedule, self.max_grad_norm = schedule, max_grad_norm
         trained = [p for p in self.network.parameters() if p.requires_grad]
@@ -110,7 +123,9 @@ class Trainer:
             {"params": matrices, "weight_decay": weight_decay},
             {"params": vectors, "weight_decay": 0.0},
         ]
-        self.optimizer = torch.optim.AdamW(groups, lr=schedule.peak, fused=True)
+        self.optimizer = torch.optim.AdamW(
+            groups, lr=schedule.peak, betas=adam.betas, eps=adam.epsilon, fused=True
+        )
         if self.ema is not None:
             self.averages = {name: weight.detach().clone() for name, weight in self.learned()}
 

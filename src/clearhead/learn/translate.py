@@ -19,6 +19,7 @@ from clearhead.learn.corpus import digest_of, tenth_aside
 from clearhead.learn.finish import write_translation_card
 from clearhead.learn.schedule import Schedule
 from clearhead.learn.start import refuse_huge
+from clearhead.learn.trainer import Adam
 from clearhead.model.config import Activation, Config, Sinusoidal
 from clearhead.settings import Translating
 from clearhead.tasks.translate import TranslationLoss, Translations, encoded, refuse_endless
@@ -54,6 +55,8 @@ class TranslateRun(ByLoss):
             self.translations(loaded, some, what=what)
             for some, what in ((self.pairs, "learn from"), (self.chosen_by, "choose by"))
         )
+        if settings.base == "new":
+            self.adam = PUBLISHED
         self.ready(loaded, self.objective)
 
     def read(self, paths: Sequence[str]) -> list[Pair]:
@@ -137,6 +140,7 @@ class TranslateRun(ByLoss):
         return write_translation_card(self)
 
 
+PUBLISHED = Adam((0.9, 0.98), 1e-9)  # Vaswani et al. 2017, section 5.3
 MOST_RATE = 2e-3  # of runs so short that the formula would give more
 
 
