@@ -1,19 +1,18 @@
-"""The seed's question and ten more, asked of a text in three ways: the tables of docs/answer.md.
+"""The seed's question and ten more, asked of a text in three ways, to look at.
 
     python benchmarks/asking.py --quick | --full [--seed 0] [--json FILE]
 
-1. a place in the text: MiniLM learns answers from 40 articles of XQuAD (files of $CLEARHEAD_SHARED), as
-   `benchmarks/answer.py` does, and is asked;
+1. a place in the text: MiniLM learns answers from 40 articles of XQuAD (files of $CLEARHEAD_SHARED) in three
+   epochs, and is asked;
 2. yes or no, with the sentence that weighs most: the model of 1 goes on with pairs made of the same articles,
    a question with its answer behind it (yes) or with an answer that stands in another paragraph of the
    article (no), for no yes-or-no questions are at hand; how it does on such pairs of the other 8 is told;
 3. a language model's choice: SmolLM2, given the passage, the question and "Answer yes or no.", chooses.
 
-The full run takes about 20 minutes on two cores; the quick one (few rows, one step) a minute. Fetches MiniLM
-and SmolLM2 where they are not here yet, as `clearhead get` does.
+The quick run learns from few rows in one step. Fetches MiniLM and SmolLM2 where they are not here yet, as
+`clearhead get` does.
 """
 
-import argparse
 import json
 import random
 import subprocess
@@ -123,29 +122,23 @@ def choices() -> list[tuple[str, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    way = parser.add_mutually_exclusive_group(required=True)
-    way.add_argument("--quick", action="store_true", help="few rows, one step")
-    way.add_argument("--full", action="store_true")
+    parser = measuring.arguments(__doc__)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    options = measuring.options_of(parser, {})
     for name in ("minilm", "smollm2"):
         command("get", name)
     articles = json.loads(DATA.read_text(encoding="utf-8"))["data"]
     steps: list[object] = ["--epochs", 3, "--learning-rate", "1e-4", "--batch-tokens", 4096]
     steps += ["--seed", options.seed]
     if options.quick:
-        articles = [one | {"paragraphs": one["paragraphs"][:1]} for one in articles[:16]]
+        articles = [one | {"paragraphs": one["paragraphs"][:2]} for one in articles[:16]]
         steps += ["--max-steps", 1]
     with tempfile.TemporaryDirectory() as folder:
         answers = places(Path(folder), articles, steps=steps)
         said, scores = pairs(Path(folder), articles, steps=steps)
     chosen = choices()
     found = {"places": answers, "pairs": said, "scores": scores, "choices": chosen}
-    measuring.report(measuring.facts(2), found, file=options.json)
+    measuring.report(measuring.facts(options.cores), found, file=options.json)
     print(f"\n{measuring.table(('question', 'its answer', 'score'), answers)}\n")
     print(f"{measuring.table(('question', 'right', 'it says', 'what weighs most'), said)}\n{scores}\n")
     print(measuring.table(("question", "right", "it says"), chosen))

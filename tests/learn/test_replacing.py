@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 import clearhead as ch
 from clearhead.checkpoint.card import CARD
-from clearhead.checkpoint.files import is_run
+from clearhead.checkpoint.files import run_in
 from clearhead.checkpoint.lock import locked
 from clearhead.errors import ClearheadError, SettingError
 from clearhead.learn import aside
@@ -180,7 +180,7 @@ def test_a_kill_while_a_run_is_put_aside_leaves_one_run_and_loses_no_model(run, 
         patch.setattr(Path, "rename", counted)
         with pytest.raises(Killed):
             list(run(epochs=1, overwrite=True))
-    assert is_run(out)
+    assert run_in(out)
     new = run(epochs=1, **{again: True})
     first = next(iter(new)) if at > 1 or again == "overwrite" else None
     if first:
@@ -203,7 +203,7 @@ def test_of_two_runs_that_were_replaced_the_one_with_a_model_is_kept(run, tmp_pa
         assert [state.name for state in states(out)] == ["state-2"]
     assert content(out / BEFORE) == old
     aside.forget(out)
-    assert not (out / BEFORE).exists() and is_run(out)
+    assert not (out / BEFORE).exists() and run_in(out)
 
 
 def test_a_folder_of_the_users_is_no_state_whatever_its_name(run, tmp_path):

@@ -82,6 +82,23 @@ def test_the_2017_model_learns_a_toy_language(tmp_path, capsys):
     assert "BLEU" in (tmp_path / "run" / "report.html").read_text()
 
 
+def test_a_new_model_begins_and_learns_by_the_numbers_of_its_documents(tmp_path):
+    """Decision 20: queries, keys and values √2 smaller; the Adam of the paper, for new models alone."""
+    run = TranslateRun(settings(tmp_path, width=128, heads=4))
+    block = run.trainer.network.decoder.blocks[0]
+    glorot = 128**-0.5  # the deviation of a square matrix
+    for part in (block.attention.qkv, block.recall.query, block.recall.memory):
+        assert float(part.weight.std()) == pytest.approx(glorot * 2**-0.5, rel=0.02)
+    for part in (block.attention.output, block.recall.output):
+        assert float(part.weight.std()) == pytest.approx(glorot, rel=0.02)
+    list(run)
+    further = TranslateRun(settings(tmp_path, base=str(tmp_path / "run"), out=str(tmp_path / "b"), layers=3,
+                                    width=256, heads=4, vocab=8000))  # fmt: skip
+    for one, numbers in ((run, ((0.9, 0.98), 1e-9)), (further, ((0.9, 0.999), 1e-8))):
+        groups = one.trainer.optimizer.param_groups
+        assert all((group["betas"], group["eps"]) == numbers for group in groups)
+
+
 @pytest.mark.parametrize("separate", [False, True])
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, separate):
     options = {"separate": separate, "dropout": 0.1, "accumulate": 2, "epochs": 6}

@@ -41,13 +41,10 @@ def check_pairs(model: "Model", settings: Asking) -> None:
 
 def pair_column_of(model: "Model") -> str | None:
     """The column of the second texts a model was trained on; None where its folder tells of none."""
-    from clearhead.checkpoint.files import is_run, read_json
-    from clearhead.checkpoint.lock import SETTINGS
+    from clearhead.checkpoint.files import run_in
 
-    folder = model.loaded.folder
-    if folder is None or not is_run(Path(folder)):
-        return None
-    column = read_json(Path(folder) / SETTINGS)["settings"].get("pair_column")
+    run = run_in(Path(model.loaded.folder)) if model.loaded.folder else None
+    column = run["settings"].get("pair_column") if run else None
     return column if isinstance(column, str) else None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from clearhead.app import show, watch
 from clearhead.app.reporting import Extras, report
 from clearhead.checkpoint import catalog
-from clearhead.checkpoint.files import is_run, read_json
+from clearhead.checkpoint.files import read_json, run_in
 from clearhead.checkpoint.lock import check_free
 from clearhead.data.rows import Row, read_rows
 from clearhead.data.split import split, without_duplicates
@@ -133,7 +133,7 @@ def holds_demo(settings: Training, own: Mapping[Path, bytes]) -> bool:
     anything else that it would replace."""
     out = Path(settings.out)
     data = next(iter(own)).parent
-    again = is_run(out)
+    again = run_in(out) is not None
     others = differences(settings, out).items() if again else ()
     if changed := [f"{name} was {value!r}" for name, value in others if name != "data"]:
         raise SettingError(f"{out} holds another run than this demo's ({changed[0]}); give another --out")

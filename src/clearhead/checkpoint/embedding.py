@@ -4,7 +4,6 @@
 in a folder of their own), and a norm. What we cannot compute exactly is refused by name.
 """
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from clearhead.checkpoint.files import read_json, read_list, write_json
 from clearhead.errors import FolderError
 from clearhead.model.config import Pooling
+from clearhead.text.words import LONE_SURROGATE
 
 MODULES, SENTENCES, FACTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
 POOLING, NORM = "1_Pooling", "2_Normalize"  # folders, as they are published
@@ -184,7 +184,7 @@ def _facts(path: Path) -> dict[str, Any]:
     prompts = {} if prompts is None else prompts
     if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
         raise FolderError(f"{path}: prompts={prompts!r} must give texts their names")
-    if half := [one for one in (*prompts, *prompts.values()) if re.search("[\ud800-\udfff]", one)]:
+    if half := [one for one in (*prompts, *prompts.values()) if LONE_SURROGATE.search(one)]:
         raise FolderError(f"{path}: prompts hold half a character ({half[0]!r}); write the prompt anew")
     if default is not None and (not isinstance(default, str) or default not in prompts):
         raise FolderError(

@@ -55,15 +55,17 @@ def _json(path: Path) -> Any:
         raise FolderError(f"{path} is not valid JSON ({error}); fetch or save the folder again") from error
 
 
-def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run of this program."""
+def run_in(folder: Path) -> dict[str, Any] | None:
+    """The task of the run of this program that a folder holds, its settings and what they came to; None where
+    it holds none."""
     try:
         values = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return False
+        return None
     if not isinstance(values, dict) or not {"task", "settings", "resolved"} <= values.keys():
-        return False
-    return isinstance(values["settings"], dict) and isinstance(values["resolved"], dict)
+        return None
+    whole = isinstance(values["settings"], dict) and isinstance(values["resolved"], dict)
+    return values if whole else None
 
 
 def files_in(folder: Path) -> dict[str, Path]:

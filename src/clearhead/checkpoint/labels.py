@@ -8,6 +8,7 @@ from typing import Any
 from clearhead.data.rows import bare_name, name_of
 from clearhead.errors import FolderError
 from clearhead.model.config import Head, Over
+from clearhead.text.words import LONE_SURROGATE
 
 
 class Problem(StrEnum):
@@ -83,7 +84,7 @@ def label_names(values: dict[str, Any], head: Head, *, source: str) -> tuple[str
         raise FolderError(f"{source}: id2label has no entry '{missing[0]}'; it needs 0 to {count - 1}")
     stated = [name_of(table[str(number)]) for number in range(count)]
     names = tuple(map(bare_name, stated))
-    if half := [name for name in names if any("\ud800" <= sign <= "\udfff" for sign in name)]:
+    if half := [name for name in names if LONE_SURROGATE.search(name)]:
         raise FolderError(f"{source}: id2label holds half a character ({half[0]!r}); write the label anew")
     if len(set(names)) < count:
         why = " (space around a name does not count)" if len(set(stated)) == count else ""

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from clearhead.checkpoint.files import is_run, read_json
-from clearhead.checkpoint.lock import SETTINGS
+from clearhead.checkpoint.files import run_in
 from clearhead.data.couples import Couple, couples_of, scored
 from clearhead.data.wording import place
 from clearhead.errors import DataError
@@ -94,10 +93,9 @@ def evaluate_pairs(
 def learned(model: Model) -> tuple[float, float | None]:
     """What cosines were multiplied and scores divided by in training, where the model's folder is that of the
     run; else the usual scale, and None."""
-    folder = model.loaded.folder
-    if folder is None or not is_run(Path(folder)):
+    run = run_in(Path(model.loaded.folder)) if model.loaded.folder else None
+    if run is None:
         return SCALE, None
-    run = read_json(Path(folder) / SETTINGS)
     said = run["settings"].get("scale"), run["resolved"].get("scores_divided_by")
     scale, largest = (float(one) if isinstance(one, int | float) and one > 0 else None for one in said)
     return scale or SCALE, largest

@@ -129,9 +129,7 @@ def ready(text: Text, prompt: str, *, lowercase: bool) -> Text:
     """A text, or the first of a pair, behind its prompt."""
     parts = [text] if isinstance(text, str) else list(text)
     parts[0] = prompt + parts[0]
-    if (
-        lowercase
-    ):  # sign by sign, as the published tokenizers do: a Greek word's last sigma is one like others
+    if lowercase:  # sign by sign, as published: a Greek word's last sigma is one like others
         parts = ["".join(map(str.lower, part)) for part in parts]
     return parts[0] if isinstance(text, str) else (parts[0], parts[1])
 

@@ -1,6 +1,8 @@
 """Which texts are learned together, and in which order."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -30,25 +32,23 @@ def epoch_batches(
 
 def _evenly(order: Sequence[int], lengths: Sequence[int], *, budget: int) -> list[list[int]]:
     """As few parts as the budget allows, cut by the smallest budget that gives no more."""
-    parts = _cut(order, lengths, budget=budget)
-    low, high = sum(lengths[index] for index in order) // max(1, len(parts)), budget
+    totals = list(accumulate(lengths[index] for index in order))
+    ends = _ends(totals, budget=budget)
+    low, high = totals[-1] // len(ends), budget
     while low < high:
         middle = (low + high) // 2
-        tried = _cut(order, lengths, budget=middle)
-        if len(tried) > len(parts):
+        tried = _ends(totals, budget=middle)
+        if len(tried) > len(ends):
             low = middle + 1
         else:
-            parts, high = tried, middle
-    return parts
+            ends, high = tried, middle
+    return [list(order[start:end]) for start, end in pairwise([0, *ends])]
 
 
-def _cut(order: Sequence[int], lengths: Sequence[int], *, budget: int) -> list[list[int]]:
-    parts: list[list[int]] = []
-    room = 0
-    for index in order:
-        if not parts or lengths[index] > room:
-            parts.append([])
-            room = budget
-        parts[-1].append(index)
-        room -= lengths[index]
-    return parts
+def _ends(totals: Sequence[int], *, budget: int) -> list[int]:
+    """Where parts end that each take what has room; `totals` are the tokens up to each text, and its own."""
+    ends, done = [0], 0
+    while ends[-1] < len(totals):
+        ends.append(max(ends[-1] + 1, bisect_right(totals, done + budget, lo=ends[-1])))
+        done = totals[ends[-1] - 1]
+    return ends[1:]

@@ -11,7 +11,7 @@ from typing import Any
 from clearhead.checkpoint.adapter_files import MEANT as ADAPTER_FILES
 from clearhead.checkpoint.card import CARD
 from clearhead.checkpoint.embedding import FILES as SENTENCE_FILES
-from clearhead.checkpoint.files import is_run, leftovers, moved_into_place, read_json, settle
+from clearhead.checkpoint.files import leftovers, moved_into_place, read_json, run_in, settle
 from clearhead.checkpoint.fingerprint import FINGERPRINT, MEANT
 from clearhead.checkpoint.folder import GENERATION, OLD
 from clearhead.checkpoint.lock import LOCK, LOG, SETTINGS, is_lock
@@ -64,7 +64,7 @@ def check_place(settings: Learning, out: Path) -> None:
                 raise SettingError(
                     f"--out {out} lies in --{name} {file}, all of whose files are read; give another --out"
                 )
-    run = is_run(out)
+    run = run_in(out) is not None
     if (settings.resume or settings.overwrite) and (foreign := not_states(out)):
         raise SettingError(
             f"{foreign[0]} has the name of a state, and is none; the run would replace it: move it away"
