@@ -17,10 +17,12 @@ _PLACES = {
     "ClearheadError": "clearhead.errors",
     "Finding": "clearhead.check.finding",
     "Model": "clearhead.infer.model",
+    "edit": "clearhead.explain.edit",
     "evaluate": "clearhead.infer.evaluate",
     "generate": "clearhead.infer.generate",
     "get": "clearhead.checkpoint.catalog",
     "load": "clearhead.infer.model",
+    "record": "clearhead.explain.record",
     "train": "clearhead.learn.run",
     "verify": "clearhead.check.verify",
 }
@@ -30,12 +32,26 @@ if TYPE_CHECKING:
     from clearhead.check.verify import verify
     from clearhead.checkpoint.catalog import get
     from clearhead.errors import ClearheadError
+    from clearhead.explain.edit import edit
+    from clearhead.explain.record import record
     from clearhead.infer.evaluate import evaluate
     from clearhead.infer.generate import generate
     from clearhead.infer.model import Model, load
     from clearhead.learn.run import train
 
-__all__ = ["ClearheadError", "Finding", "Model", "evaluate", "generate", "get", "load", "train", "verify"]
+__all__ = [
+    "ClearheadError",
+    "Finding",
+    "Model",
+    "edit",
+    "evaluate",
+    "generate",
+    "get",
+    "load",
+    "record",
+    "train",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import clearhead as ch
+from clearhead.check.textbook import explicit
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.generate import tokens
-from clearhead.model.kernels import Context, explicit
+from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
 from clearhead.settings import Generating
 from decoders import tiny_folder

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 import clearhead as ch
+from clearhead.check.textbook import explicit
 from clearhead.infer import generate as generating
 from clearhead.infer.beams import beam_search
 from clearhead.infer.choosing import penalised
 from clearhead.infer.generate import tokens
-from clearhead.model.kernels import Context, explicit, grouped
+from clearhead.model.kernels import Context, grouped
 from clearhead.model.layout import pack
 from clearhead.settings import Generating
 from decoders import NAMES, tiny_folder

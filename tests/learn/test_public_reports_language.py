@@ -40,7 +40,8 @@ def gradients(run, batches):
 def test_a06_the_way_that_shows_its_weights_gives_the_same_answers_and_gradients(tmp_path, name):
     """The textbook's weights and the fused kernel, over texts of many lengths and rows of no text: no row
     without keys can be, and what stands in no text gives zeros and no gradient."""
-    from clearhead.model.kernels import Context, explicit, grouped
+    from clearhead.check.textbook import explicit
+    from clearhead.model.kernels import Context, grouped
     from clearhead.model.layout import pack
 
     network = ch.load(tiny_folder(tmp_path, name)).loaded.network.double()

@@ -5,10 +5,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clearhead.check.textbook import explicit
 from clearhead.checkpoint.fresh import new_transformer
 from clearhead.model.cache import Cache
 from clearhead.model.config import Activation, Config, Learned, Norm, Rotary, Sinusoidal
-from clearhead.model.kernels import Context, explicit
+from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
 
 PLAIN = {

@@ -7,10 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clearhead.check.textbook import explicit
 from clearhead.checkpoint.fresh import new_transformer
 from clearhead.checkpoint.sizes import sizes
 from clearhead.engine.dropout import Dropout
 from clearhead.errors import SettingError
+from clearhead.infer.batches import unpad
 from clearhead.model.config import (
     Activation,
     Config,
@@ -22,8 +24,8 @@ from clearhead.model.config import (
     Rotary,
     Sinusoidal,
 )
-from clearhead.model.kernels import Context, explicit
-from clearhead.model.layout import pack, unpad
+from clearhead.model.kernels import Context
+from clearhead.model.layout import pack
 from clearhead.model.linear import activation_for
 from clearhead.model.transformer import Transformer
 

@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from clearhead.checkpoint.folder import read_folder
+from clearhead.infer.batches import unpad
 from clearhead.model.config import Pooling
 from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
-from clearhead.model.layout import pack, unpad
+from clearhead.model.layout import pack
 from clearhead.reference.folder import read
 from tiny import bert_config, published, write_vocab
 

@@ -49,7 +49,7 @@ def answered(network: Transformer, samples: list[Sample], *, attend: Kernel | No
     read = network(source, Context.of(source.layout, attend=attend))
     meeting = Source.of(read, source.layout, answers=target.layout)
     if attend:
-        meeting = Source(read, one_by_one(target.layout, source.layout))
+        meeting = Source(read, source.layout, one_by_one(target.layout, source.layout))
     stream = network.decode(target, Context.of(target.layout, attend=attend, source=meeting))
     slices = target.layout.slices
     logits = network.next_logits(rows_at(stream, [rows.stop - 1 for rows in slices]))

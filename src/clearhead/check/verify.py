@@ -17,9 +17,9 @@ from clearhead.check.samples import TEXTS, companies, random_samples
 from clearhead.check.spans import spans
 from clearhead.check.speaking import speaking
 from clearhead.check.tagging import tagging
+from clearhead.check.textbook import explicit
 from clearhead.check.words import answered, cut, follows, said, stated_labels
 from clearhead.infer.model import Model, asked, load
-from clearhead.model.kernels import explicit
 from clearhead.reference import folder as reference
 from clearhead.text.tokenizer import Tokenizer
 

@@ -1,20 +1,28 @@
 """Encoded texts in batches, each one row of tokens."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 
+import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from clearhead.data.wording import counted
+from clearhead.engine.watching import WATCHERS
 from clearhead.errors import DataError, NotFinite
 from clearhead.model.config import Config
 from clearhead.model.layout import Batch, pack, within_budget
 from clearhead.text.tokenizer import Encoding
 
+CALLS = count()  # what whoever watches knows calls by
+
 
 def batches_of(encodings: Sequence[Encoding], budget: int) -> Iterator[tuple[list[int], Batch]]:
     """Batches of at most `budget` tokens (a longer text goes alone), short ones first, with indices."""
+    call = next(CALLS)
     for members in within_budget([len(encoding.ids) for encoding in encodings], budget):
-        yield members, packed([encodings[member] for member in members])
+        names = tuple((call, member) for member in members)
+        yield members, packed([encodings[member] for member in members], names)
 
 
 def check_encodings(encodings: Sequence[Encoding], config: Config) -> None:
@@ -33,9 +41,16 @@ def check_encodings(encodings: Sequence[Encoding], config: Config) -> None:
             )
 
 
-def packed(encodings: Sequence[Encoding]) -> Batch:
+def packed(encodings: Sequence[Encoding], names: tuple[object, ...] | None = None) -> Batch:
     """Encoded texts in one row."""
-    return pack([encoding.ids for encoding in encodings], [encoding.segments for encoding in encodings])
+    ids, segments = ([getattr(one, part) for one in encodings] for part in ("ids", "segments"))
+    return pack(ids, segments, names=names)
+
+
+def ended(trail: object, *, name: object, prompt: Sequence[int]) -> None:
+    """Tell whoever watches that an answer is whole."""
+    for watcher in WATCHERS.get():
+        watcher.ended(trail, name=name, prompt=tuple(prompt))
 
 
 def finite(numbers: Tensor, where: Callable[[int], str]) -> Tensor:
@@ -45,3 +60,20 @@ def finite(numbers: Tensor, where: Callable[[int], str]) -> Tensor:
         text = where(int(wrong[0]))
         raise NotFinite(f"{text}: the model computes numbers that are not finite, so it has no answer")
     return numbers
+
+
+def unpad(
+    input_ids: Int[Tensor, "texts longest"],
+    attention_mask: Int[Tensor, "texts longest"] | None = None,
+    *,
+    token_type_ids: Int[Tensor, "texts longest"] | None = None,
+) -> Batch:
+    """Turn a padded rectangle (1 = keep), padded on either side, into a row. Positions count kept tokens
+    only."""
+    keep = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+    kinds = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
+    rows = [
+        (ids[mask.bool()].tolist(), kind[mask.bool()].tolist())
+        for ids, mask, kind in zip(input_ids, keep, kinds, strict=True)
+    ]
+    return pack([ids for ids, _ in rows], [kind for _, kind in rows], device=input_ids.device)

@@ -4,13 +4,14 @@ Scores are of the answer alone, never of the prompt; each text is finished by it
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from clearhead.engine.modes import own_modes
 from clearhead.errors import SettingError
+from clearhead.infer.batches import CALLS, ended
 from clearhead.infer.choosing import framed, ruled, settings_of
 from clearhead.infer.generate import beginning, check_prompts, most_of, refuse_foreign, refuse_unusable
 from clearhead.infer.model import Model
@@ -28,6 +29,7 @@ class Beam:
     log_probability: float
     score: float
     ended: bool  # with an end token, not at the length
+    trail: object = field(default=None, compare=False, repr=False)  # what whoever watches has seen of it
 
 
 def beam_search(
@@ -48,7 +50,7 @@ def beam_search(
         raise SettingError(f"--beams {most[0]} is more than the vocabulary of {vocab}")
     refuse_foreign(network, each)
     waiting, active = list(range(len(prompts)))[::-1], list[Search]()
-    cache, found, told = Cache(network.config), dict[int, list[Beam]](), 0
+    cache, found, told, call = Cache(network.config), dict[int, list[Beam]](), 0, next(CALLS)
     while waiting or active:
         free = each[0].batch_texts - len(active)
         if active and free < each[0].batch_texts / 4:
@@ -64,13 +66,16 @@ def beam_search(
             kept, rows = list[int](), 0
             for search in active:
                 count = len(search.running)
-                parents = search.advance(torch.cat(logits[rows : rows + count]))
+                trails = cache.trails[rows : rows + count]
+                parents = search.advance(torch.cat(logits[rows : rows + count]), trails)
                 kept += [rows + parent for parent in parents]
                 rows += count
             cache.keep(kept)
         found |= {search.number: search.best for search in active if search.over}
         active = [search for search in active if not search.over]
         while told in found:
+            for rank, beam in enumerate(found[told]):
+                ended(beam.trail, name=(call, told, rank), prompt=prompts[told])
             yield found.pop(told)
             told += 1
 
@@ -93,20 +98,20 @@ class Search:
         """The answers, best first."""
         return self.finished[: self.settings.samples]
 
-    def advance(self, logits: Tensor) -> list[int]:
+    def advance(self, logits: Tensor, trails: Sequence[object]) -> list[int]:
         """One more token for each beam; returns which beam each that still runs goes on from, none where the
-        search is over."""
+        search is over. `trails` are theirs in the cache."""
         self.length += 1
-        parents = self.extend(logits)
+        parents = self.extend(logits, trails)
         if self.running and not self.done(self.length) and self.length < self.most:
             return parents
         if self.running and not self.done(self.length):  # the length has ended those that still run
-            for beam in self.running:
-                self.finish(beam, ended=False)
+            for beam, parent in zip(self.running, parents, strict=True):
+                self.finish(beam, trails[parent], ended=False)
         self.over, self.running = True, []
         return []
 
-    def extend(self, logits: Tensor) -> list[int]:
+    def extend(self, logits: Tensor, trails: Sequence[object]) -> list[int]:
         """One more token for each beam; returns which beam each of the new ones goes on from."""
         own = logits.log_softmax(-1)
         totals = []
@@ -131,7 +136,7 @@ class Search:
                 came.append((ids, value, said))
                 parents.append(parent)
             elif rank < self.settings.beams:
-                self.finish((ids, value, said), ended=True)
+                self.finish((ids, value, said), trails[parent], ended=True)
         self.running = came
         return parents
 
@@ -139,10 +144,10 @@ class Search:
         """The sum of log-probabilities over a power of the answer's length."""
         return float(total / length**self.settings.length_penalty)
 
-    def finish(self, beam: tuple[tuple[int, ...], float, float], *, ended: bool) -> None:
+    def finish(self, beam: tuple[tuple[int, ...], float, float], trail: object, *, ended: bool) -> None:
         """Keep the best answers, in order; of equals the first."""
         ids, total, own = beam
-        self.finished.append(Beam(ids, own, self.score(total, len(ids)), ended))
+        self.finished.append(Beam(ids, own, self.score(total, len(ids)), ended, trail))
         self.finished.sort(key=lambda beam: -beam.score)
         del self.finished[self.settings.beams :]
 

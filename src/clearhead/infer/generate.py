@@ -14,6 +14,7 @@ from torch import Tensor
 
 from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, NotFinite, SettingError
+from clearhead.infer.batches import CALLS, ended
 from clearhead.infer.choosing import chosen, framed, ruled, settings_of, stream_of
 from clearhead.infer.given import check_texts
 from clearhead.infer.model import Model, asked
@@ -84,7 +85,7 @@ def tokens(
         raise SettingError("beams are searched by clearhead.infer.beams.beam_search; here an answer is one")
     refuse_foreign(network, each)
     waiting = [(text, sample) for text, own in enumerate(each) for sample in range(own.samples)][::-1]
-    cache, active = Cache(network.config), list[Lane]()
+    cache, active, call = Cache(network.config), list[Lane](), next(CALLS)
     while waiting or active:
         free = each[0].batch_texts - len(active)
         come = [
@@ -101,6 +102,9 @@ def tokens(
             yield from came
         # A guess that was wrong, and what came after it, is taken back.
         cache.forget([len(row) - len(came) for row, came in zip(logits, found, strict=True)])
+        for trail, lane in zip(cache.trails, active, strict=True):
+            if lane.ended:
+                ended(trail, name=(call, lane.text, lane.sample), prompt=prompts[lane.text])
         stay = [place for place, lane in enumerate(active) if lane.ended is None]
         if len(stay) < len(active):
             cache.keep(stay)

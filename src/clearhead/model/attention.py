@@ -9,9 +9,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from clearhead.engine.dropout import Dropout
+from clearhead.engine.watching import Meeting, Point
 from clearhead.model.cache import Span
 from clearhead.model.config import Config, Positions, Rotary
-from clearhead.model.kernels import Context, Drop, Heads, Recalled, Sight, Source, fused
+from clearhead.model.kernels import Context, Drop, Heads, KvHeads, Recalled, Sight, Source, fused
 from clearhead.model.layout import Layout
 from clearhead.model.linear import Linear
 from clearhead.model.positions import Turn
@@ -60,15 +61,24 @@ class Attention(nn.Module):
             facts, base = self.positions, self.base
             turn = context.turn(base, make=lambda: Turn.of(context.layout, facts, base=base, like=queries))
             queries, keys = turn(queries), turn(keys)
+        parts = zip((Point.Q, Point.K, Point.V), (queries, keys, values), strict=True)
+        queries, keys, values = (context.seen(point, part, layer=self.layer) for point, part in parts)
+        sight = self.sight if context.bias is None else replace(self.sight, bias=context.bias)
+        spans = context.spans(self.layer, keys=keys, values=values)
         mixed = context.attend(
             context.layout,
             queries=queries,
             keys=keys,
             values=values,
-            sight=self.sight if context.bias is None else replace(self.sight, bias=context.bias),
+            sight=sight,
             drop=context.dropping(self.dropout),
-            spans=context.spans(self.layer, keys=keys, values=values),
+            spans=spans,
         )
+        if context.watches:
+            layout = context.layout
+            spans = spans or spans_of(layout.placed, layout.begins, keys=keys, values=values)
+            meeting = Meeting(queries, spans, sight)
+            mixed = context.seen(Point.Z, mixed, layer=self.layer, meeting=meeting)
         return self.output(mixed.flatten(1), context.drop)
 
 
@@ -95,6 +105,7 @@ class Recall(nn.Module):
     def forward(self, x: Float[Tensor, "tokens width"], context: Context) -> Float[Tensor, "tokens width"]:
         """Let each token gather from the text that its own text answers."""
         queries = self.query(x, context.drop).unflatten(-1, (-1, self.head_width))
+        queries = context.seen(Point.CROSS_Q, queries, layer=self.layer)
         if context.cache:
             spans = context.cache.sources(self.layer, context.layout)
             mixed = beside(context.layout, queries, spans=spans, scale=self.scale)
@@ -105,6 +116,11 @@ class Recall(nn.Module):
             mixed = across(
                 context.source, queries=queries, keys=keys, values=values, scale=self.scale, drop=drop
             )
+            placed = [context.source.layout.slices[text] for text in context.layout.order]
+            spans = spans_of(placed, [0] * len(placed), keys=keys, values=values) if context.watches else []
+        if context.watches:
+            meeting = Meeting(queries, spans, Sight(self.scale))
+            mixed = context.seen(Point.CROSS_Z, mixed, layer=self.layer, meeting=meeting)
         return self.output(mixed.flatten(1), context.drop)
 
 
@@ -140,6 +156,12 @@ def beside(layout: Layout, queries: Heads, *, spans: Sequence[Span], scale: floa
             q = queries[rows].unflatten(1, (k.shape[1], -1))  # heads that share a key stand in for queries
             mixed[rows] = fused(q=q, k=k, v=v, scale=scale).flatten(1, 2)
     return mixed
+
+
+def spans_of(placed: Sequence[slice], begins: Sequence[int], *, keys: KvHeads, values: KvHeads) -> list[Span]:
+    """The keys and values of each text, which begins there, from its rows; views."""
+    both = ((keys[rows].transpose(0, 1), values[rows].transpose(0, 1)) for rows in placed)
+    return [Span(k, v, begin) for (k, v), begin in zip(both, begins, strict=True)]
 
 
 def scale_of(config: Config) -> float:

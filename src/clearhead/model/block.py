@@ -6,6 +6,7 @@ from functools import partial
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from clearhead.engine.watching import Point
 from clearhead.model.attention import Attention, Recall
 from clearhead.model.config import Config, Norm
 from clearhead.model.kernels import Context
@@ -60,7 +61,7 @@ class Block(nn.Module):
     def __init__(self, config: Config, layer: int, *, recalls: bool = False):
         super().__init__()
         bare = layer == 0 and config.norm_first and not config.first_norm
-        self.norm_first, self.parallel = config.norm_first, config.parallel
+        self.layer, self.norm_first, self.parallel = layer, config.norm_first, config.parallel
         self.attended_dropout = config.dropout if config.attended_dropout is None else config.attended_dropout
         self.dropout = config.dropout
         self.attention = Attention(config, layer)
@@ -72,19 +73,23 @@ class Block(nn.Module):
 
     def forward(self, x: Tokens, context: Context) -> Tokens:
         """One step of the stream."""
-        attend = partial(self.change, self.attention, rate=self.attended_dropout, context=context)
-        think = partial(self.change, self.feed_forward, rate=self.dropout, context=context)
+        seen, gathers = partial(context.seen, layer=self.layer), self.attended_dropout
+        change = partial(self.change, context=context)
+        attend = partial(change, self.attention, point=Point.ATTN_OUT, rate=gathers)
+        think = partial(change, self.feed_forward, point=Point.MLP_OUT, rate=self.dropout)
+        x = seen(Point.RESID_PRE, x)
         if self.parallel:
-            return x + attend(self.attention_norm(x)) + think(self.feed_forward_norm(x))
-        x = self.residual(x, self.attention_norm, change=attend)
+            x = x + attend(self.attention_norm(x)) + think(self.feed_forward_norm(x))
+            return seen(Point.RESID_POST, x)
+        x = seen(Point.RESID_MID, self.residual(x, self.attention_norm, change=attend))
         if self.recall and self.recall_norm:
-            recall = partial(self.change, self.recall, rate=self.attended_dropout, context=context)
-            x = self.residual(x, self.recall_norm, change=recall)
-        return self.residual(x, self.feed_forward_norm, change=think)
+            recall = partial(change, self.recall, point=Point.CROSS_ATTN_OUT, rate=gathers)
+            x = seen(Point.RESID_MID_CROSS, self.residual(x, self.recall_norm, change=recall))
+        return seen(Point.RESID_POST, self.residual(x, self.feed_forward_norm, change=think))
 
-    def change(self, part: nn.Module, x: Tokens, *, rate: float, context: Context) -> Tokens:
+    def change(self, part: nn.Module, x: Tokens, *, point: Point, rate: float, context: Context) -> Tokens:
         """What a part adds to the stream."""
-        return context.dropped(part(x, context), rate)
+        return context.dropped(context.seen(point, part(x, context), layer=self.layer), rate)
 
     def residual(self, x: Tokens, norm: nn.Module, *, change: Callable[[Tensor], Tensor]) -> Tokens:
         """Add a change to the stream; where the norm stands is all that families differ in."""

@@ -79,6 +79,7 @@ class Cache:
         self.windows = [config.window_of(layer) for layer in range(config.decoder_layers or config.layers)]
         self.texts: list[list[Memory]] = []
         self.answered: list[Sequence[Span]] = []  # of an encoder–decoder: what each answers, a span a block
+        self.trails: list[object] = []  # what whoever watches has seen of each
         self.join(texts)
 
     @property
@@ -89,11 +90,13 @@ class Cache:
     def join(self, texts: int = 1) -> None:
         """Texts of which nothing is known yet come in, behind the others."""
         self.texts += [[Memory(window) for window in self.windows] for _ in range(texts)]
+        self.trails += [None] * texts
 
     def take(self, other: "Cache") -> None:
         """The texts of another cache come in, behind the others."""
         self.texts += other.texts
         self.answered += other.answered
+        self.trails += other.trails
 
     def sources(self, layer: int, layout: Layout) -> list[Span]:
         """What a block recalls of each text, as the texts lie."""
@@ -108,6 +111,7 @@ class Cache:
             kept.append([memory.copy() for memory in memories] if index in used else memories)
             used.add(index)
         self.texts = kept
+        self.trails = [self.trails[index] for index in texts]
         self.answered = [self.answered[index] for index in texts] if self.answered else []
 
     def forget(self, counts: Sequence[int]) -> None:

@@ -6,7 +6,7 @@ that text only, in a causal model none that come later. A kernel is chosen by th
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, runtime_checkable
 
@@ -16,9 +16,10 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from clearhead.engine.dropout import Dropout
+from clearhead.engine.watching import WATCHERS, Meeting, Point, Watch
 from clearhead.errors import SettingError
 from clearhead.model.cache import Cache, Span
-from clearhead.model.layout import Layout, Run, meetings
+from clearhead.model.layout import Batch, Layout, Run, meetings
 from clearhead.model.positions import Bias, Turn
 
 Heads = Float[Tensor, "tokens heads head_width"]
@@ -181,40 +182,6 @@ def one(query: Float[Tensor, "heads head_width"], span: Span, *, place: int, sig
     return mix.view_as(query)
 
 
-def explicit(
-    layout: Layout,
-    *,
-    queries: Heads,
-    keys: KvHeads,
-    values: KvHeads,
-    sight: Sight,
-    drop: Drop | None = None,
-    spans: Sequence[Span] | None = None,
-) -> Heads:
-    """The textbook, one text at a time: softmax of queries times keys, times values. The truth in tests."""
-    mixed = torch.zeros_like(queries)
-    for place, (rows, start) in enumerate(zip(layout.placed, layout.begins, strict=True)):
-        first, k, v = start, keys[rows], values[rows]
-        if spans:
-            span = spans[place]
-            first, k, v = span.first, span.keys.transpose(0, 1), span.values.transpose(0, 1)
-        k, v = (part.repeat_interleave(queries.shape[1] // part.shape[1], 1) for part in (k, v))
-        q = queries[rows]
-        scores = torch.einsum("qhd,khd->hqk", q, k) * sight.scale
-        apart = torch.arange(start, start + scores.shape[1])[:, None] - torch.arange(
-            first, first + scores.shape[2]
-        )
-        if sight.window is not None:
-            scores = scores.masked_fill(apart.abs() > sight.window, -torch.inf)
-        if sight.causal:
-            scores = scores.masked_fill(apart < 0, -torch.inf)
-        if sight.bias:
-            scores = scores + sight.bias(range(start, start + len(q)), range(first, first + len(k)))
-        weights = scores.softmax(-1)
-        mixed[rows] = torch.einsum("hqk,khd->qhd", drop(weights) if drop else weights, v)
-    return mixed
-
-
 def kernel_for(device: torch.device) -> Kernel:
     """The fast kernel of a device."""
     match device.type:
@@ -229,12 +196,13 @@ class Source:
     """What a decoder's texts answer: the encoder's stream, how it lies, and where both meet."""
 
     stream: Float[Tensor, "tokens width"]
+    layout: Layout
     runs: tuple[Run, ...]
 
     @classmethod
     def of(cls, stream: Tensor, layout: Layout, *, answers: Layout) -> "Source":
         """Of texts that lie like this and whose answers, text for text, lie like that."""
-        return cls(stream, tuple(meetings(answers, layout)))
+        return cls(stream, layout, tuple(meetings(answers, layout)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,6 +220,7 @@ class Context:
     source: Source | None = None
     bias: Bias | None = None
     turns: dict[float, Turn] = field(default_factory=dict)  # by base; made by the first block that needs one
+    watches: tuple[Watch, ...] = ()
 
     @classmethod
     def of(
@@ -265,6 +234,17 @@ class Context:
     ) -> "Context":
         """A context with the kernel of the layout's device, unless one is given."""
         return cls(layout, attend or kernel_for(layout.device), drop, cache, source)
+
+    def watched(self, network: object, batch: Batch) -> "Context":
+        """The same for a call of this network, with whoever watches it."""
+        begun = [watcher.begins(network, batch, context=self) for watcher in WATCHERS.get()]
+        return replace(self, watches=tuple(watch for watch in begun if watch)) if begun else self
+
+    def seen(self, point: Point, x: Tensor, *, layer: int, meeting: Meeting | None = None) -> Tensor:
+        """Show numbers to whoever watches, and go on with what they give back."""
+        for watch in self.watches:
+            x = watch.seen(point, x, layer=layer, meeting=meeting)
+        return x
 
     def turn(self, base: float, *, make: Callable[[], Turn]) -> Turn:
         """How each token's queries and keys are turned, computed once a call."""

@@ -63,6 +63,7 @@ class Layout:
     tokens: int  # rows, spare ones included
     positions: Int[Tensor, " tokens"]
     begins: tuple[int, ...]  # the position of each text's first token, as the texts lie
+    names: tuple[object, ...] | None = None  # what whoever watches is told that each text is
 
     @classmethod
     def of(
@@ -72,6 +73,7 @@ class Layout:
         past: Sequence[int] | None = None,
         beside: Sequence[int] | None = None,
         multiple: int = MULTIPLE,
+        names: tuple[object, ...] | None = None,
         device: torch.device | str = "cpu",
     ) -> "Layout":
         """Lay out texts of these lengths; `past` says how many tokens of each came before these, `beside`
@@ -92,7 +94,7 @@ class Layout:
             positions[group.start : group.start + group.tokens] = places
             place += group.texts
         rows = positions.to(device, non_blocking=True)
-        return cls(tuple(lengths), tuple(order), tuple(groups), tokens, rows, tuple(begins))
+        return cls(tuple(lengths), tuple(order), tuple(groups), tokens, rows, tuple(begins), names)
 
     @property
     def device(self) -> torch.device:
@@ -181,12 +183,13 @@ def pack(
     past: Sequence[int] | None = None,
     beside: Sequence[int] | None = None,
     multiple: int = MULTIPLE,
+    names: tuple[object, ...] | None = None,
     device: torch.device | str = "cpu",
 ) -> Batch:
-    """Lay texts of ids (and of segment numbers, 0 where not given) in one row; `past` and `beside` as in
-    `Layout.of`."""
+    """Lay texts of ids (and of segment numbers, 0 where not given) in one row; `past`, `beside` and `names`
+    as in `Layout.of`."""
     lengths = [len(text) for text in texts]
-    layout = Layout.of(lengths, past=past, beside=beside, multiple=multiple, device=device)
+    layout = Layout.of(lengths, past=past, beside=beside, multiple=multiple, names=names, device=device)
 
     def row(parts: Sequence[Sequence[int]]) -> Tensor:
         flat = [number for index in layout.order for number in parts[index]]
@@ -194,20 +197,3 @@ def pack(
 
     zeros = torch.zeros(layout.tokens, dtype=torch.long, device=device)
     return Batch(row(texts), row(segments) if segments else zeros, layout)
-
-
-def unpad(
-    input_ids: Int[Tensor, "texts longest"],
-    attention_mask: Int[Tensor, "texts longest"] | None = None,
-    *,
-    token_type_ids: Int[Tensor, "texts longest"] | None = None,
-) -> Batch:
-    """Turn a padded rectangle (1 = keep), padded on either side, into a row. Positions count kept tokens
-    only."""
-    keep = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-    kinds = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
-    rows = [
-        (ids[mask.bool()].tolist(), kind[mask.bool()].tolist())
-        for ids, mask, kind in zip(input_ids, keep, kinds, strict=True)
-    ]
-    return pack([ids for ids, _ in rows], [kind for _, kind in rows], device=input_ids.device)

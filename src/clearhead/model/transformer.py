@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from clearhead.engine.dropout import Dropout
+from clearhead.engine.watching import Point
 from clearhead.errors import SettingError
 from clearhead.model.attention import Recall
 from clearhead.model.block import Block, norm_for
@@ -45,6 +46,7 @@ class Embedding(nn.Module):
         x = table(batch.ids)
         if self.scale != 1:
             x = x * self.scale
+        x = context.seen(Point.EMBED, x, layer=0)
         if self.segments:
             x = x + self.segments(batch.segments)
         if self.positions:
@@ -127,7 +129,7 @@ class Transformer(nn.Module):
 
     def forward(self, batch: Batch, context: Context | None = None) -> Float[Tensor, "tokens width"]:
         """The stream after the last block, `[tokens, width]`, as the batch lies."""
-        context = context or Context.of(batch.layout)
+        context = (context or Context.of(batch.layout)).watched(self, batch)
         return self.encoder(self.embedding(batch, context), context)
 
     def classify(self, batch: Batch, context: Context | None = None) -> Float[Tensor, "rows labels"]:
@@ -143,6 +145,7 @@ class Transformer(nn.Module):
         """The decoder's stream, `[tokens, width]`; the context says what its texts answer."""
         assert self.decoder
         assert self.decoder_embedding
+        context = context.watched(self, batch)
         x = self.decoder_embedding(batch, context, tokens=self.embedding.tokens)
         return self.decoder(x, context)
 

@@ -1,0 +1,140 @@
+"""Where two models part: the first layer, point and head at which the same ids give other numbers. The tool
+for finding a porting error."""
+
+from dataclasses import dataclass, fields, replace
+
+from clearhead.engine.modes import own_modes
+from clearhead.errors import DataError, SettingError
+from clearhead.explain.asked import CROSS_PATTERN, PATTERN
+from clearhead.explain.objective import Reading
+from clearhead.explain.record import Record, record
+from clearhead.infer.model import Model
+from clearhead.text.encoding import Text
+
+ORDER = (
+    "resid_pre", "q", "k", "v", PATTERN, "z", "attn_out", "resid_mid", "cross_q", CROSS_PATTERN, "cross_z",
+    "cross_attn_out", "resid_mid_cross", "mlp_out", "resid_post",
+)  # fmt: skip
+HEADS = {"q": 1, "k": 1, "v": 1, "z": 1, "cross_q": 1, "cross_z": 1, PATTERN: 0, CROSS_PATTERN: 0}
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How far two models are apart at one point: the largest difference over the largest number there; of
+    numbers by head, by head too."""
+
+    stack: str  # "encoder", "decoder", or "" where there is one
+    layer: int
+    point: str
+    difference: float
+    heads: tuple[float, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """In words."""
+        return f"{self.stack} layer {self.layer}, {self.point}".strip()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The gaps in the order in which they are computed, what was read, which facts differ, and the first gap
+    above the tolerance; None where the models agree."""
+
+    tokens: tuple[str, ...]
+    gaps: tuple[Gap, ...]
+    facts: tuple[str, ...]
+    first: Gap | None
+    tolerance: float
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """The heads that are apart where the models part."""
+        return tuple(
+            n for n, gap in enumerate(self.first.heads if self.first else ()) if gap > self.tolerance
+        )
+
+
+@own_modes()
+def compare(
+    one: Model, other: Model, *, text: Text, answer: str | None = None, tolerance: float = 1e-4
+) -> Comparison:
+    """Both models on the same text, point by point. Raises `DataError` where their tokenizers give it other
+    ids, `SettingError` where their numbers have other shapes."""
+    if one.translates != other.translates:
+        raise SettingError("one of the models reads a text and answers with another, the other does not")
+    first = Reading.of(one, text, answer=answer)
+    second = Reading.of(other, text, answer=answer)
+    if answer is None:  # both are shown the first one's answer
+        second = replace(second, said=first.said)
+    same_ids(first, second)
+    facts = different(one, other)
+    records = [seen_of(reading) for reading in (first, second)]
+    gaps = []
+    if one.translates:
+        gaps += gaps_of(records[0].source, records[1].source, stack="encoder")
+    gaps += gaps_of(*records, stack="decoder" if one.translates else "")
+    tokens = tuple(one.tokenizer.name(id) for id in first.encoding.ids)
+    parted = next((gap for gap in gaps if not gap.difference <= tolerance), None)
+    return Comparison(tokens, tuple(gaps), facts, parted, tolerance)
+
+
+def same_ids(one: Reading, other: Reading) -> None:
+    """Refuse two readings of other ids, by the first token at which they part."""
+    for part, what in (("encoding", "text"), ("said", "answer")):
+        mine, theirs = (getattr(each, part) for each in (one, other))
+        mine, theirs = (mine.ids, theirs.ids) if part == "encoding" else (mine, theirs)
+        if mine == theirs:
+            continue
+        pairs = enumerate(zip(mine, theirs, strict=False))
+        at = next((place for place, (a, b) in pairs if a != b), min(len(mine), len(theirs)))
+        raise DataError(
+            f"the tokenizers part before the models do: token {at} of the {what} is "
+            f"{said(one.model, mine, at)} for {one.model.name} and {said(other.model, theirs, at)} for "
+            f"{other.model.name}"
+        )
+
+
+def seen_of(reading: Reading) -> Record:
+    """All that one model computes of a text."""
+    config = reading.model.config
+    points = [point for point in ORDER if config.translates or "cross" not in point]
+    if config.parallel:
+        points.remove("resid_mid")
+    with record(reading.model, what=points) as seen:
+        reading.run()
+    return seen[0]
+
+
+def gaps_of(one: Record | None, other: Record | None, *, stack: str) -> list[Gap]:
+    """The gaps of one stack, in the order in which they are computed."""
+    assert one
+    assert other
+    found = []
+    for layer in sorted({layer for points in one.points.values() for layer in points}):
+        for point in (point for point in ORDER if layer in one[point]):
+            mine, theirs = one[point][layer].double(), other[point].get(layer)
+            where = f"{stack} layer {layer}, {point}".strip()
+            if theirs is None or theirs.shape != mine.shape:
+                shape = "none" if theirs is None else [*theirs.shape]
+                raise SettingError(
+                    f"{where}: the models' numbers have other shapes: {[*mine.shape]} and {shape}"
+                )
+            apart = (mine - theirs).abs() / (float(theirs.abs().max()) or 1.0)
+            by_head = HEADS.get(point)
+            heads = () if by_head is None else tuple(apart.movedim(by_head, 0).flatten(1).amax(1).tolist())
+            found.append(Gap(stack, layer, point, float(apart.max()), heads))
+    return found
+
+
+def different(one: Model, other: Model) -> tuple[str, ...]:
+    """The facts of the architectures that differ."""
+    return tuple(
+        f"{item.name}: {getattr(one.config, item.name)!r} and {getattr(other.config, item.name)!r}"
+        for item in fields(one.config)
+        if getattr(one.config, item.name) != getattr(other.config, item.name)
+    )
+
+
+def said(model: Model, ids: tuple[int, ...], at: int) -> str:
+    """A token in words."""
+    return repr(model.tokenizer.name(ids[at])) if at < len(ids) else "missing"

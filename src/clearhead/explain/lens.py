@@ -1,0 +1,113 @@
+"""What each layer's stream would already answer (nostalgebraist 2020, "interpreting GPT: the logit lens"):
+the model's own last norm and head, put on the stream between its blocks."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity, pad
+
+from clearhead.checkpoint.labels import Problem
+from clearhead.engine.modes import own_modes
+from clearhead.errors import SettingError
+from clearhead.explain.objective import Reading, pooling_of
+from clearhead.explain.record import record
+from clearhead.infer.model import Model
+from clearhead.model.heads import pool
+from clearhead.model.kernels import Context
+from clearhead.model.layout import Batch
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Something that a layer would answer, and its probability (of vectors: the cosine to the last one)."""
+
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Lens:
+    """`layers[layer][row]` are the most likely answers, best first: layer 0 is the stream before the first
+    block, layer n that after block n; a row is a token (`tokens`), or the one row of a whole text."""
+
+    kind: str  # "next token", "masked token", "label", "tag", "answer" (start and end) or "vector"
+    tokens: tuple[str, ...]
+    layers: tuple[tuple[tuple[Guess, ...], ...], ...]
+
+
+@own_modes()
+def lens(reading: Reading, *, candidates: int = 3) -> Lens:
+    """The logit lens of one text; of a translator, of its decoder. Where a model has no head to put on the
+    stream, how like each layer's vector is to the last one's."""
+    if candidates < 1:
+        raise SettingError(f"candidates={candidates}: give 1 or more")
+    model, network = reading.model, reading.model.loaded.network
+    with record(network, what=["resid_pre", "resid_post"]) as seen:
+        _, batch = reading.run()
+    (one,) = seen.records
+    posts = one["resid_post"]
+    streams = [one["resid_pre"][0], *(posts[layer] for layer in sorted(posts))]
+    stack = network.decoder if network.decoder else network.encoder
+    assert isinstance(stack, nn.Module)
+    norm = stack.norm if isinstance(stack.norm, nn.Module) else nn.Identity()
+    ready = [norm(rows) for rows in streams]
+    kind = kind_of(model)
+    tokens = tuple(model.tokenizer.name(id) for id in reading.fed)
+    if kind in ("next token", "masked token"):
+        logits = network.next_logits if kind == "next token" else network.fill_logits
+        names = model.tokenizer.name
+        return Lens(kind, tokens, tuple(guesses(logits(rows), names, candidates) for rows in ready))
+    if kind == "vector":
+        vectors = [pool(whole(rows, batch), batch.layout, pooling=pooling_of(model)) for rows in ready]
+        likeness = [float(cosine_similarity(vector, vectors[-1])) for vector in vectors]
+        return Lens(kind, ("the text",), tuple(((Guess("the last vector", one),),) for one in likeness))
+    context, labels = Context.of(batch.layout), model.loaded.labels
+    assert network.head
+    found = [network.head(whole(rows, batch), context) for rows in ready]
+    if kind == "answer":
+        kept = [logits[: len(reading.fed)].T for logits in found]  # [2, tokens]
+        return Lens(
+            kind, ("start", "end"), tuple(guesses(one, tokens.__getitem__, candidates) for one in kept)
+        )
+    if kind == "tag":
+        kept = [logits[: len(reading.fed)] for logits in found]
+        return Lens(kind, tokens, tuple(guesses(one, labels.__getitem__, candidates) for one in kept))
+    problem = model.loaded.problem
+    every = tuple(guesses(one, labels.__getitem__, len(labels), problem=problem) for one in found)
+    return Lens(kind, ("the text",), every)
+
+
+def kind_of(model: Model) -> str:
+    """What this model's head answers."""
+    if model.tags or model.answers:
+        return "tag" if model.tags else "answer"
+    if model.loaded.labels:
+        return "label"
+    if model.speaks or model.translates:
+        return "next token"
+    return "masked token" if model.fills else "vector"
+
+
+def whole(rows: Tensor, batch: Batch) -> Tensor:
+    """The rows of one text with the spare ones behind it."""
+    return pad(rows, (0, 0, 0, batch.layout.tokens - len(rows)))
+
+
+def guesses(
+    logits: Tensor, name: Any, count: int, *, problem: Problem = Problem.SINGLE
+) -> tuple[tuple[Guess, ...], ...]:
+    """The most likely answers of each row; of several labels each with its own probability, of a number the
+    number."""
+    match problem:
+        case Problem.MULTI:
+            shares = logits.sigmoid()
+        case Problem.REGRESSION:
+            shares = logits
+        case _:
+            shares = logits.double().softmax(-1)
+    best = shares.topk(min(count, shares.shape[-1]), dim=-1)
+    pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return tuple(
+        tuple(Guess(name(id), share) for id, share in zip(ids, values, strict=True)) for ids, values in pairs
+    )
