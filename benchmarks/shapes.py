@@ -111,10 +111,11 @@ def make_folder(
     *,
     seed: int = 0,
     kind: str = "BertForSequenceClassification",
+    longest: int = LONGEST,
     **changes: object,
 ) -> Path:
-    """A published BERT folder with random weights, of a class with two labels or another, and a vocabulary of
-    made-up words."""
+    """A published BERT folder with random weights, of a class with two labels or another, for texts of up to
+    `longest` tokens, and a vocabulary of made-up words."""
     import torch
     import transformers
 
@@ -125,7 +126,7 @@ def make_folder(
         num_hidden_layers=shape.layers,
         num_attention_heads=shape.heads,
         intermediate_size=shape.hidden,
-        max_position_embeddings=LONGEST,
+        max_position_embeddings=longest,
         position_embedding_type="absolute",  # CTranslate2's converter asks for it by name
         **changes,
     )
@@ -133,6 +134,6 @@ def make_folder(
     getattr(transformers, kind)(config).save_pretrained(folder)
     words = [*SPECIAL, *(f"w{number}" for number in range(FIRST, shape.vocab))]
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
-    about = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": LONGEST}
+    about = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": longest}
     (folder / "tokenizer_config.json").write_text(json.dumps(about))
     return folder

@@ -79,8 +79,9 @@ def test_the_readmes_python_runs(tmp_path, monkeypatch, body_folder):
     for name in ("reviews.csv", "test.csv"):
         rows = (SOURCE / "app" / "reviews.csv").read_text().splitlines(keepends=True)
         Path(name).write_text("".join(rows[:41]))
-    (code,) = blocks(ROOT / "README.md", "python")
-    exec(compile(code.replace('"minilm"', repr(str(body_folder))), "README.md", "exec"), {})
+    names = {}
+    for code in blocks(ROOT / "README.md", "python"):
+        exec(compile(code.replace('"minilm"', repr(str(body_folder))), "README.md", "exec"), names)
 
 
 def test_the_make_commands_of_the_readme_exist():
@@ -88,3 +89,19 @@ def test_the_make_commands_of_the_readme_exist():
     for block in blocks(ROOT / "README.md", "sh"):
         for target in re.findall(r"^make (\w+)", block, flags=re.M):
             assert target in made
+
+
+def test_the_page_on_looking_inside_runs(tmp_path, capsys):
+    from decoders import tiny_folder as speaker
+    from families import tiny_folder as reader
+
+    body = reader(tmp_path / "body", "bert", num_hidden_layers=6, num_attention_heads=12)
+    small = speaker(tmp_path / "small", "llama", num_hidden_layers=30)
+    names = {}
+    for block in blocks(ROOT / "docs" / "inside.md", "python"):
+        code = block.replace('"minilm"', repr(str(body))).replace('"smollm2"', repr(str(small)))
+        exec(compile(code, "inside.md", "exec"), names)
+    assert names["weights"].shape[0] == 12 and names["stream"].shape[1] == 24
+    assert not names["same"].allclose(names["without"]) and names["found"].first is None
+    assert not names["patched"][0].allclose(names["patched"][1])
+    assert "None" in capsys.readouterr().out

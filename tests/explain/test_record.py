@@ -4,6 +4,8 @@ import threading
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import clearhead as ch
 import decoders
@@ -11,18 +13,18 @@ import families
 import translators
 from clearhead.checkpoint.folder import read_folder
 from clearhead.errors import SettingError
+from clearhead.explain import patterns
 from clearhead.explain.record import record
 from clearhead.infer.beams import beam_search
 from clearhead.infer.generate import tokens
 from clearhead.model.layout import pack
 from clearhead.settings import Generating
 from clearhead.tasks.translate import side_by_side
+from clearhead.text.encoding import Encoding
 from float64 import in_float64
 
 CLOSE = {"atol": 1e-10, "rtol": 1e-10}
 PROMPTS = [[7, 8, 9], [10, 11, 12, 13, 14, 15, 16, 17], [20, 21, 22], [5]]
-ENCODERS = ("bert", "roberta", "distilbert", "electra", "modernbert")
-DECODERS = ("gpt2", "llama", "mistral", "qwen3", "gpt_neox")
 
 
 def in_double(folder):
@@ -32,35 +34,90 @@ def in_double(folder):
     return model
 
 
+def recorded_as_published(theirs, folder):
+    """All weights and streams of an encoder, or of a stack of any other kind, are the published code's."""
+    network, ids = read_folder(folder).network.double(), families.texts()
+    theirs.double()
+    with record(network, what=["pattern", "resid_pre", "resid_post"]) as seen:
+        network(pack(ids))
+    assert len(seen) == len(ids)
+    for one, row in zip(seen, ids, strict=True):
+        told = theirs(input_ids=torch.tensor([row]), output_attentions=True, output_hidden_states=True)
+        assert one.ids == tuple(row) and one.queries == tuple(range(len(row)))
+        assert list(one.attention) == list(range(network.config.layers))
+        for layer, weights in one.attention.items():
+            torch.testing.assert_close(weights, told.attentions[layer][0], **CLOSE)
+            ones = torch.ones(weights.shape[:2], dtype=weights.dtype)
+            torch.testing.assert_close(weights.sum(-1), ones, **CLOSE)
+            torch.testing.assert_close(one["resid_pre"][layer], told.hidden_states[layer][0], **CLOSE)
+            if layer + 1 < network.config.layers:
+                after = one["resid_post"][layer]
+                torch.testing.assert_close(after, told.hidden_states[layer + 1][0], **CLOSE)
+
+
 @pytest.mark.shows("record")
-@pytest.mark.parametrize("labels", [()])
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("labels", [(), ("a", "b", "c")], ids=["body", "head"])
+@pytest.mark.parametrize("name", families.NAMES)
 def test_an_encoders_weights_are_those_of_the_published_eager_code(tmp_path, name, labels):
     with torch.no_grad(), in_float64(*families.kinds(name)):
-        theirs = families.published(name, labels, wide=True, attn_implementation="eager")
         families.tiny_folder(tmp_path, name, labels, wide=True)
-        network, ids = read_folder(tmp_path).network.double(), families.texts()
-        theirs.double()
-        with record(network, what=["pattern", "resid_pre", "resid_post"]) as seen:
-            network(pack(ids))
-        assert len(seen) == len(ids)
-        for one, row in zip(seen, ids, strict=True):
-            told = theirs(input_ids=torch.tensor([row]), output_attentions=True, output_hidden_states=True)
-            assert one.ids == tuple(row) and one.queries == tuple(range(len(row)))
-            assert list(one.attention) == list(range(network.config.layers))
+        theirs = families.published(name, labels, wide=True, attn_implementation="eager")
+        recorded_as_published(theirs, tmp_path)
+
+
+@pytest.mark.shows("record")
+@pytest.mark.parametrize("over", families.OVER)
+@pytest.mark.parametrize("name", families.NAMES)
+def test_weights_under_a_head_over_tokens_are_the_published_ones(tmp_path, name, over):
+    theirs = families.over_tokens(name, over, wide=True, attn_implementation="eager")
+    with torch.no_grad(), in_float64(type(theirs), type(theirs.base_model)):
+        theirs = families.over_tokens(name, over, wide=True, attn_implementation="eager")
+        theirs.save_pretrained(tmp_path)
+        families.write_tokenizer(tmp_path, name)
+        recorded_as_published(theirs, tmp_path)
+
+
+@pytest.mark.shows("record")
+@pytest.mark.parametrize("fills", [True])
+@pytest.mark.parametrize("name", families.NAMES)
+def test_weights_under_a_head_for_masks_are_the_published_ones(tmp_path, name, fills):
+    with torch.no_grad(), in_float64(*families.kinds(name)):
+        theirs = families.filler(name, wide=True, attn_implementation="eager")
+        theirs.save_pretrained(tmp_path)
+        families.write_tokenizer(tmp_path, name)
+        recorded_as_published(theirs, tmp_path)
+
+
+@pytest.mark.shows("record")
+@pytest.mark.parametrize("embeds", [True])
+@pytest.mark.parametrize("name", families.NAMES)
+def test_vectors_are_made_with_the_published_weights(tmp_path, name, embeds):
+    texts = ["good bread", "the film was not so good", "slow", "good bread"]
+    with torch.no_grad(), in_float64(*families.kinds(name)):
+        families.tiny_folder(tmp_path, name, wide=True)
+        theirs = families.published(name, wide=True, attn_implementation="eager").double()
+        model = in_double(tmp_path)
+        with record(model) as seen:
+            model.embed(texts)
+        assert [one.ids for one in seen] == [one.ids for one in model.encode(texts)]
+        for one in seen:
+            told = theirs(input_ids=torch.tensor([one.ids]), output_attentions=True)
             for layer, weights in one.attention.items():
                 torch.testing.assert_close(weights, told.attentions[layer][0], **CLOSE)
-                ones = torch.ones(weights.shape[:2], dtype=weights.dtype)
-                torch.testing.assert_close(weights.sum(-1), ones, **CLOSE)
-                torch.testing.assert_close(one["resid_pre"][layer], told.hidden_states[layer][0], **CLOSE)
-            last = max(one.attention)
-            if not network.config.norm_first:
-                torch.testing.assert_close(one["resid_post"][last], told.last_hidden_state[0], **CLOSE)
+
+
+@pytest.mark.shows("record")
+@pytest.mark.parametrize("speaks", [False])
+@pytest.mark.parametrize("name", decoders.NAMES)
+def test_a_decoder_without_a_head_has_the_published_weights(tmp_path, name, speaks):
+    with torch.no_grad(), in_float64(*decoders.kinds(name)):
+        decoders.tiny_folder(tmp_path, name, speaks=False, wide=True)
+        recorded_as_published(decoders.published(name, speaks=False, wide=True), tmp_path)
 
 
 @pytest.mark.shows("record")
 @pytest.mark.parametrize("speaks", [True])
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("name", decoders.NAMES)
 def test_a_decoders_weights_are_the_same_at_once_in_steps_and_in_beams(tmp_path, name, speaks):
     with torch.no_grad(), in_float64(*decoders.kinds(name)):
         theirs = decoders.published(name, wide=True)
@@ -126,12 +183,12 @@ def test_a_translators_weights_are_the_same_at_once_in_steps_and_in_beams(tmp_pa
             same(one, told)
         asked = [source for source, _ in pairs]
         for ways in ({}, {"beams": 3, "samples": 2}):
-            settings = Generating(max_new_tokens=8, **ways)
+            how = Generating(max_new_tokens=8, **ways)
             with record(model) as seen:
                 if ways:
-                    answers = [b.ids for found in beam_search(model, asked, settings=settings) for b in found]
+                    answers = [b.ids for found in beam_search(model, asked, settings=how) for b in found]
                 else:
-                    made = list(tokens(model, asked, settings=settings))
+                    made = list(tokens(model, asked, settings=how))
                     answers = [tuple(t.id for t in made if t.text == text) for text in range(len(asked))]
             assert len(seen) == len(answers)
             for number, (one, answer) in enumerate(zip(seen, answers, strict=True)):
@@ -173,21 +230,29 @@ def test_recording_changes_no_bit(tmp_path, name):
     else:
         make = decoders.tiny_folder if name == "gpt2" else translators.tiny_folder
         model = ch.load(make(tmp_path, name, wide=True))
-        settings = Generating(max_new_tokens=12, lookup=4)
-        before = list(tokens(model, PROMPTS, settings=settings))
+        how = Generating(max_new_tokens=12, lookup=4)
+        before = list(tokens(model, PROMPTS, settings=how))
         with record(model, what=EVERYTHING) as seen:
-            after = list(tokens(model, PROMPTS, settings=settings))
+            after = list(tokens(model, PROMPTS, settings=how))
         assert len(seen) == len(PROMPTS)
     assert before == after
 
 
-def test_guesses_that_were_taken_back_leave_nothing_in_a_record(tmp_path):
+def made_by(model, prompts):
+    """The ids of the first prompt's answer."""
+    return [t.id for t in tokens(model, prompts, settings=Generating(max_new_tokens=6)) if t.text == 0]
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["by length", "by a stop"])
+def test_guesses_that_were_taken_back_leave_nothing_in_a_record(tmp_path, ends):
     model = in_double(decoders.tiny_folder(tmp_path, "gpt2", wide=True))
     prompts = [[7, 8, 9, 7, 8, 9, 7, 8], [4, 5, 4, 5, 4, 5]]
+    stop = model.tokenizer.name(made_by(model, prompts)[-1]) if ends else None
     found = {}
     for lookup in (0, 6):
+        how = Generating(max_new_tokens=20, lookup=lookup, stop=[stop] if stop else None)
         with record(model, what=["pattern", "k", "resid_post"]) as seen:
-            list(tokens(model, prompts, settings=Generating(max_new_tokens=20, lookup=lookup)))
+            list(tokens(model, prompts, settings=how))
         found[lookup] = list(seen)
     for plain, guessed in zip(found[0], found[6], strict=True):
         assert plain.ids == guessed.ids and plain.queries == guessed.queries
@@ -296,3 +361,72 @@ def test_a_training_step_is_recorded_too(tmp_path):
         loss.backward()
     assert [len(one.ids) for one in seen] == [3, 2]
     assert not seen[0].attention[0].requires_grad
+
+
+def test_looking_changes_nothing_where_there_is_nothing_to_see(tmp_path):
+    # pytorch/pytorch#160064: the path that also gave weights gave NaN where a row saw nothing.
+    network = ch.load(translators.tiny_folder(tmp_path, "bart", wide=True)).loaded.network
+    source, target = side_by_side([[], [5, 6, 7]], [[8, 9], [10]])
+    with torch.no_grad():
+        before = network.answering(source, target)
+        with record(network, what=["pattern", "cross_pattern", "cross_z"]) as seen:
+            after = network.answering(source, target)
+    assert torch.equal(before, after) and bool(after[: sum(target.layout.lengths)].isfinite().all())
+    for one, read in zip(seen, (0, 3), strict=True):
+        for layer, weights in one.cross.items():
+            assert weights.shape == (4, len(one.ids), read) and bool(weights.isfinite().all())
+            assert torch.equal(one["cross_z"][layer], one["cross_z"][layer] * bool(read))
+        for weights in one.attention.values():
+            torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:2]))
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral", "t5"])
+def test_weights_made_in_chunks_are_the_same(tmp_path, monkeypatch, name):
+    make = translators.tiny_folder if name == "t5" else decoders.tiny_folder
+    network = ch.load(make(tmp_path, name, wide=True)).loaded.network.double()
+    found = []
+    for room in (patterns.ROOM, 40):
+        monkeypatch.setattr(patterns, "ROOM", room)
+        with torch.no_grad(), record(network, heads=[0, 3], queries=[0, 1, 2, 9, 11, 12, 30]) as seen:
+            network(pack([list(range(5, 45)), [5, 6, 7]]))
+        found.append(seen.sources if name == "t5" else seen.records)
+    for one, other in zip(*found, strict=True):
+        assert one.queries == other.queries
+        for layer, weights in one.attention.items():
+            torch.testing.assert_close(other.attention[layer], weights, **CLOSE)
+
+
+def test_a_text_in_windows_has_a_record_for_each_window(bert):
+    text = "the film was not so good , and the soup was cold " * 4
+    with record(bert) as seen:
+        bert.predict(["slow", text], long="window")
+    windows = [window.ids for one in bert.examples(["slow", text], long="window") for window in one.windows]
+    assert len(windows) > 2 and [one.ids for one in seen] == windows
+
+
+@given(st.lists(st.lists(st.integers(5, 40), min_size=1, max_size=12), min_size=1, max_size=6), st.data())
+@settings(max_examples=30, deadline=None)
+def test_any_texts_in_any_batches_have_the_records_they_have_alone(bert, texts, data):
+    budget = data.draw(st.integers(1, 40))
+    zeros = [(0,) * len(ids) for ids in texts]
+    encodings = [
+        Encoding(tuple(ids), zero, ((0, 0),) * len(ids), zero, 0)
+        for ids, zero in zip(texts, zeros, strict=True)
+    ]
+    with record(bert, layers=[1], what=["pattern", "resid_post"]) as seen:
+        bert.logits(encodings, batch_tokens=budget)
+    assert [one.ids for one in seen] == [tuple(ids) for ids in texts]
+    for one, encoding in zip(seen, encodings, strict=True):
+        with record(bert, layers=[1], what=["pattern", "resid_post"]) as alone:
+            bert.logits([encoding])
+        assert torch.equal(alone[0]["resid_post"][1], one["resid_post"][1])
+        torch.testing.assert_close(alone[0].attention[1], one.attention[1], atol=1e-6, rtol=1e-6)
+
+
+def test_an_answer_is_recorded_when_its_last_token_is_there(tmp_path):
+    model = ch.load(decoders.tiny_folder(tmp_path, "gpt2", wide=True))
+    with record(model) as seen:
+        for token in tokens(model, [[7, 8, 9]], settings=Generating(max_new_tokens=4)):
+            if token.end:
+                break
+        assert len(seen) == 1 and len(seen[0].ids) == 6

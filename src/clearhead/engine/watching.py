@@ -60,9 +60,9 @@ class Watcher(Protocol):
         """A call begins; None where it is no concern of theirs."""
         ...
 
-    def ended(self, trail: object, *, name: object, prompt: tuple[int, ...]) -> None:
+    def ended(self, trail: object, *, name: object, prompt: tuple[int, ...], tokens: int) -> None:
         """An answer that was made in steps is whole: its trail in the cache, what it is called, what it
-        answers."""
+        answers; so many `tokens` of what the trail saw were right."""
         ...
 
 

@@ -1,4 +1,5 @@
-"""What a model did, as numbers, figures and pages.
+"""What a model did, as numbers, figures and pages: reports of runs, and a look inside any call.
 
-The border: it is given what others found and shows it. It opens no user data and computes no model.
+The border: it watches and changes calls, and shows what it and others found. It opens no user data, learns
+nothing, and holds no arithmetic of a model.
 """

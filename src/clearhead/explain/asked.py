@@ -44,7 +44,7 @@ class Asked:
         default = (PATTERN, CROSS_PATTERN) if config.translates else (PATTERN,)
         points = default if what is None else names_of(what, config)
         kept = layers_of(layers, config)
-        some = None if heads is None else numbers(heads, "heads", config.heads)
+        some = None if heads is None else numbers(heads, "heads", count=config.heads)
         rows: tuple[int, ...] | slice | None
         if queries is None or isinstance(queries, slice):
             rows = queries
@@ -81,7 +81,7 @@ def layers_of(given: Some, config: Config) -> tuple[frozenset[int], frozenset[in
     if given is None:
         return frozenset(range(depths[0])), frozenset(range(depths[1]))
     found = list(given) if isinstance(given, Iterable) else given
-    numbers(found, "layers", max(depths))
+    numbers(found, "layers", count=max(depths))
     every = whole_numbers(found, "layers")
     first, second = ({at + depth if at < 0 else at for at in every} & set(range(depth)) for depth in depths)
     return frozenset(first), frozenset(second)
@@ -125,7 +125,7 @@ def whole_numbers(given: int | Iterable[int], name: str) -> list[int]:
     return found
 
 
-def numbers(given: Some, name: str, count: int) -> tuple[int, ...]:
+def numbers(given: Some, name: str, *, count: int) -> tuple[int, ...]:
     """Layers or heads, each once and in order, negative ones from the end; all where none is given."""
     if given is None:
         return tuple(range(count))

@@ -89,7 +89,7 @@ def same_ids(one: Reading, other: Reading) -> None:
         at = next((place for place, (a, b) in pairs if a != b), min(len(mine), len(theirs)))
         raise DataError(
             f"the tokenizers part before the models do: token {at} of the {what} is "
-            f"{said(one.model, mine, at)} for {one.model.name} and {said(other.model, theirs, at)} for "
+            f"{said(one.model, mine, at=at)} for {one.model.name} and {said(other.model, theirs, at=at)} for "
             f"{other.model.name}"
         )
 
@@ -135,6 +135,6 @@ def different(one: Model, other: Model) -> tuple[str, ...]:
     )
 
 
-def said(model: Model, ids: tuple[int, ...], at: int) -> str:
+def said(model: Model, ids: tuple[int, ...], *, at: int) -> str:
     """A token in words."""
     return repr(model.tokenizer.name(ids[at])) if at < len(ids) else "missing"

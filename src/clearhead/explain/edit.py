@@ -106,7 +106,7 @@ class Editor:
             raise SettingError("an edit of one text (text=…) is for calls without a cache; leave text out")
         return Call(self.network, tuple(edits), context) if edits else None
 
-    def ended(self, trail: object, *, name: object, prompt: tuple[int, ...]) -> None:
+    def ended(self, trail: object, *, name: object, prompt: tuple[int, ...], tokens: int) -> None:
         """Nothing to keep."""
 
 
@@ -129,10 +129,10 @@ class Call:
         """The numbers, changed where that was asked for."""
         for one in self.edits:
             if MADE_AT.get(one.point, one.point) == point and one.layer == layer:
-                x = self.changed(one, x, meeting)
+                x = self.changed(one, x, meeting=meeting)
         return x
 
-    def changed(self, one: Edit, x: Tensor, meeting: Meeting | None) -> Tensor:
+    def changed(self, one: Edit, x: Tensor, *, meeting: Meeting | None) -> Tensor:
         """All rows, those of the text or texts that an edit is for changed."""
         found, layout = x.clone(), self.context.layout
         for place, (index, lying, begin) in enumerate(
@@ -174,7 +174,7 @@ def edit(model: Model | Transformer, *edits: Edit) -> Iterator[None]:
             raise SettingError(f"{type(one).__name__} is no edit; make one with ablate, patch or Edit")
         names_of(one.point, config)
         depth = config.layers if one.encoder or not config.translates else config.decoder_layers
-        (layer,) = numbers(one.layer, "layer", depth or 0)
+        (layer,) = numbers(one.layer, "layer", count=depth or 0)
         checked.append(replace(one, layer=layer))
         if one.encoder and not config.translates:
             raise SettingError("encoder=True is for models that read a text and answer with another")

@@ -34,7 +34,7 @@ class Flow:
         """Calls of this network."""
         return self if network is self.network else None
 
-    def ended(self, trail: object, *, name: object, prompt: tuple[int, ...]) -> None:
+    def ended(self, trail: object, *, name: object, prompt: tuple[int, ...], tokens: int) -> None:
         """Nothing to keep."""
 
     def seen(self, point: Point, x: Tensor, *, layer: int, meeting: Meeting | None) -> Tensor:
@@ -80,7 +80,8 @@ def gradient_flow(network: Transformer, ids: Sequence[Sequence[int]], *, seed: i
             stream = network(pack([list(row) for row in ids]))
             chance = torch.Generator().manual_seed(seed)
             (stream * torch.randn(stream.shape, generator=chance)).sum().backward()
-        norms = torch.stack([flow.streams[layer].grad.norm() for layer in sorted(flow.streams)])  # type: ignore[union-attr]
+        gradients = [flow.streams[layer].grad for layer in sorted(flow.streams)]
+        norms = torch.stack([gradient.norm() for gradient in gradients if gradient is not None])
         found.append(norms / norms[-1])
         network.zero_grad(set_to_none=True)
     return GradientFlow(*found)

@@ -57,7 +57,7 @@ def lens(reading: Reading, *, candidates: int = 3) -> Lens:
     if kind in ("next token", "masked token"):
         logits = network.next_logits if kind == "next token" else network.fill_logits
         names = model.tokenizer.name
-        return Lens(kind, tokens, tuple(guesses(logits(rows), names, candidates) for rows in ready))
+        return Lens(kind, tokens, tuple(guesses(logits(rows), names, count=candidates) for rows in ready))
     if kind == "vector":
         vectors = [pool(whole(rows, batch), batch.layout, pooling=pooling_of(model)) for rows in ready]
         likeness = [float(cosine_similarity(vector, vectors[-1])) for vector in vectors]
@@ -68,13 +68,13 @@ def lens(reading: Reading, *, candidates: int = 3) -> Lens:
     if kind == "answer":
         kept = [logits[: len(reading.fed)].T for logits in found]  # [2, tokens]
         return Lens(
-            kind, ("start", "end"), tuple(guesses(one, tokens.__getitem__, candidates) for one in kept)
+            kind, ("start", "end"), tuple(guesses(one, tokens.__getitem__, count=candidates) for one in kept)
         )
     if kind == "tag":
         kept = [logits[: len(reading.fed)] for logits in found]
-        return Lens(kind, tokens, tuple(guesses(one, labels.__getitem__, candidates) for one in kept))
+        return Lens(kind, tokens, tuple(guesses(one, labels.__getitem__, count=candidates) for one in kept))
     problem = model.loaded.problem
-    every = tuple(guesses(one, labels.__getitem__, len(labels), problem=problem) for one in found)
+    every = tuple(guesses(one, labels.__getitem__, count=len(labels), problem=problem) for one in found)
     return Lens(kind, ("the text",), every)
 
 
@@ -95,7 +95,7 @@ def whole(rows: Tensor, batch: Batch) -> Tensor:
 
 
 def guesses(
-    logits: Tensor, name: Any, count: int, *, problem: Problem = Problem.SINGLE
+    logits: Tensor, name: Any, *, count: int, problem: Problem = Problem.SINGLE
 ) -> tuple[tuple[Guess, ...], ...]:
     """The most likely answers of each row; of several labels each with its own probability, of a number the
     number."""

@@ -83,7 +83,7 @@ def look(
     reading = Reading.of(model, text, answer=answer)
     config = model.config
     kept = layers_of(layers, config)
-    some = numbers(heads, "heads", config.heads)
+    some = numbers(heads, "heads", count=config.heads)
     refuse_too_much(reading, layers=kept, heads=len(some))
     with record(model, layers=layers, heads=some) as seen:
         reading.run()

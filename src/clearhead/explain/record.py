@@ -149,7 +149,7 @@ class Seen:
         kept = set(self.asked.places(begin + len(ids)))
         return Piece(self, begin, ids, [place for place in every if place in kept])
 
-    def ended(self, trail: object, *, name: object, prompt: tuple[int, ...]) -> None:
+    def ended(self, trail: object, *, name: object, prompt: tuple[int, ...], tokens: int) -> None:
         """An answer that was made in steps is whole."""
         pieces = list[Piece]()
         while isinstance(trail, Piece):
@@ -157,7 +157,8 @@ class Seen:
                 pieces.append(trail)
             trail = trail.before
         if pieces:
-            self.found[name] = joined(pieces[::-1], self.asked, source=self.read.get(prompt))
+            source = self.read.get(prompt)
+            self.found[name] = joined(pieces[::-1], self.asked, tokens=tokens, source=source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +170,7 @@ class Call:
     context: Context
     pieces: list[Piece]
 
+    @torch.no_grad()
     def seen(self, point: Point, x: Tensor, *, layer: int, meeting: Meeting | None) -> Tensor:
         """Keep what was asked for, and let it go on as it came."""
         names = self.asked.points(point) if layer in self.layers or point is Point.EMBED else ()
@@ -188,24 +190,26 @@ class Call:
                         heads=self.asked.heads,
                     )
                 else:
-                    numbers = self.rows(point, x[lying], piece)
-                piece.points.setdefault(name, {})[layer] = numbers.detach()
+                    numbers = self.rows(point, x[lying], piece=piece)
+                piece.points.setdefault(name, {})[layer] = numbers
         return x
 
-    def rows(self, point: Point, x: Tensor, piece: Piece) -> Tensor:
+    def rows(self, point: Point, x: Tensor, *, piece: Piece) -> Tensor:
         """The rows and heads of one text that are kept; of keys and values all rows."""
         if point not in WHOLE:
             x = x[[place - piece.begin for place in piece.places]]
         if point in HEADED and self.asked.heads is not None:
             every = piece.owner.network.config.heads
             x = x[:, sorted({head * x.shape[1] // every for head in self.asked.heads})]
-        return x.clone()
+        return x.clone() if point in WHOLE else x
 
 
-def joined(pieces: Sequence[Piece], asked: Asked, *, source: Piece | None = None) -> Record:
-    """One record of what calls have seen of a text, one after another. A token that was taken back is left
-    out, with all that came after it."""
-    stops = [piece.end for piece in pieces]
+def joined(
+    pieces: Sequence[Piece], asked: Asked, *, tokens: int | None = None, source: Piece | None = None
+) -> Record:
+    """One record of what calls have seen of a text, one after another, as far as `tokens`. A token that was
+    taken back is left out, with all that came after it."""
+    stops = [piece.end if tokens is None else min(piece.end, tokens) for piece in pieces]
     for at in range(len(pieces) - 1, 0, -1):
         stops[at - 1] = min(stops[at - 1], pieces[at].begin, stops[at])
     wanted = set(asked.places(stops[-1]))

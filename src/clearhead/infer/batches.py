@@ -47,10 +47,10 @@ def packed(encodings: Sequence[Encoding], names: tuple[object, ...] | None = Non
     return pack(ids, segments, names=names)
 
 
-def ended(trail: object, *, name: object, prompt: Sequence[int]) -> None:
-    """Tell whoever watches that an answer is whole."""
+def ended(trail: object, *, name: object, prompt: Sequence[int], tokens: int) -> None:
+    """Tell whoever watches that an answer is whole, whose model has read so many tokens of it."""
     for watcher in WATCHERS.get():
-        watcher.ended(trail, name=name, prompt=tuple(prompt))
+        watcher.ended(trail, name=name, prompt=tuple(prompt), tokens=tokens)
 
 
 def finite(numbers: Tensor, where: Callable[[int], str]) -> Tensor:

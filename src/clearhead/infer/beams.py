@@ -75,7 +75,9 @@ def beam_search(
         active = [search for search in active if not search.over]
         while told in found:
             for rank, beam in enumerate(found[told]):
-                ended(beam.trail, name=(call, told, rank), prompt=prompts[told])
+                before, prompt = len(beginning(model, prompts[told])), prompts[told]
+                read_so_far = before + len(beam.ids) - 1
+                ended(beam.trail, name=(call, told, rank), prompt=prompt, tokens=read_so_far)
             yield found.pop(told)
             told += 1
 

@@ -98,13 +98,14 @@ def tokens(
             logits = joined(network, cache, pieces=pieces, newer=newer, begun=[lane.ids for lane in come])
             active += come
             found = [advance(model, lane, logits=row) for lane, row in zip(active, logits, strict=True)]
+        for trail, lane in zip(cache.trails, active, strict=True):
+            if lane.ended:
+                name, prompt = (call, lane.text, lane.sample), prompts[lane.text]
+                ended(trail, name=name, prompt=prompt, tokens=len(lane.ids) - 1)
         for came in found:
             yield from came
         # A guess that was wrong, and what came after it, is taken back.
         cache.forget([len(row) - len(came) for row, came in zip(logits, found, strict=True)])
-        for trail, lane in zip(cache.trails, active, strict=True):
-            if lane.ended:
-                ended(trail, name=(call, lane.text, lane.sample), prompt=prompts[lane.text])
         stay = [place for place, lane in enumerate(active) if lane.ended is None]
         if len(stay) < len(active):
             cache.keep(stay)
