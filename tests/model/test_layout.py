@@ -2,7 +2,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.model.layout import Layout, pack, unpad
+from clearhead.infer.batches import unpad
+from clearhead.model.layout import Layout, pack
 
 lengths = st.lists(st.integers(0, 40), max_size=30)
 
