@@ -16,6 +16,7 @@ from clearhead.errors import SettingError
 from clearhead.explain import patterns
 from clearhead.explain.record import record
 from clearhead.infer.beams import beam_search
+from clearhead.infer.choose import choose
 from clearhead.infer.generate import tokens
 from clearhead.model.layout import pack
 from clearhead.settings import Generating
@@ -430,3 +431,24 @@ def test_an_answer_is_recorded_when_its_last_token_is_there(tmp_path):
             if token.end:
                 break
         assert len(seen) == 1 and len(seen[0].ids) == 6
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bart"])
+def test_each_answer_that_is_weighed_has_a_record(tmp_path, name):
+    make = decoders.tiny_folder if name == "gpt2" else translators.tiny_folder
+    model = ch.load(make(tmp_path, name, wide=True))
+    options = ["good", "so good , so cold", "bread"]
+    with record(model) as seen:
+        choose(model, [7, 8, 9], options=options)
+    pieces = model.loaded.writer.plain(options)
+    before = [7, 8, 9] if name == "gpt2" else [model.loaded.begin.start]
+    assert [one.ids for one in seen] == [(*before, *piece[:-1]) for piece in pieces]
+    network = model.loaded.network
+    for one in seen:
+        with torch.no_grad(), record(network) as whole:
+            if name == "gpt2":
+                network(pack([one.ids]))
+            else:
+                network.answering(*side_by_side([[7, 8, 9]], [one.ids]))
+        for layer, weights in whole[0].attention.items():
+            torch.testing.assert_close(one.attention[layer], weights, atol=1e-5, rtol=1e-5)

@@ -7,6 +7,7 @@ import torch
 
 from clearhead.engine.modes import own_modes
 from clearhead.errors import SettingError
+from clearhead.infer.batches import CALLS, ended
 from clearhead.infer.generate import beginning, check_prompts
 from clearhead.infer.given import check_texts
 from clearhead.infer.model import Model
@@ -45,11 +46,12 @@ def choose(model: Model, prompt: Sequence[int], *, options: Sequence[str]) -> li
     before = beginning(model, prompt)
     if not model.translates:
         check_prompts([[*prompt, *[0] * (longest - 1)]], network)
+    call = next(CALLS)
     with own_modes():
         cache = read(network, [prompt])
         first = step(network, cache, pieces=[before], wanted=[1])[0][0].double().log_softmax(-1)
         cache.keep([0] * len(pieces))
-        totals = [float(first[piece[0]]) for piece in pieces]
+        totals, trails = [float(first[piece[0]]) for piece in pieces], cache.trails
         later = [index for index, piece in enumerate(pieces) if len(piece) > 1]
         if later:
             cache.keep(later)
@@ -60,6 +62,10 @@ def choose(model: Model, prompt: Sequence[int], *, options: Sequence[str]) -> li
             for index, span in zip(later, batch.layout.slices, strict=True):
                 next_ids = torch.tensor(pieces[index][1:])
                 totals[index] += float(said[span].gather(1, next_ids[:, None]).sum())
+            gone_on = dict(zip(later, cache.trails, strict=True))
+            trails = [gone_on.get(index, trail) for index, trail in enumerate(trails)]
+        for index, (trail, piece) in enumerate(zip(trails, pieces, strict=True)):
+            ended(trail, name=(call, index), prompt=prompt, tokens=len(before) + len(piece) - 1)
     shares = torch.tensor(totals, dtype=torch.float64).softmax(-1).tolist()
     found = [
         Choice(text, total, share, len(piece))
