@@ -1,4 +1,4 @@
-"""What an answer hangs on: heads and layers left out, tokens weighed, attention followed to the input."""
+"""What an answer hangs on: heads and layers left out, attention followed to the input, what heads do."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,10 @@ from clearhead.engine.modes import own_modes
 from clearhead.engine.watching import Point
 from clearhead.errors import SettingError
 from clearhead.explain.edit import Edit, ablate, edit
-from clearhead.explain.objective import Objective, Reading, objective
+from clearhead.explain.objective import ROOM, Objective, Reading, objective
 from clearhead.explain.record import Record, record
 from clearhead.infer.model import Model
 from clearhead.model.layout import pack
-
-ROOM = 4096  # tokens of copies that go through the model at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,58 +66,6 @@ def scores(found: Objective, edits: list[Edit]) -> Float[Tensor, " edits"]:
         with edit(reading.model, *own):
             made.append(found(len(some)))
     return torch.cat(made)
-
-
-@dataclass(frozen=True, eq=False)
-class Attribution:
-    """How much each token speaks for the answer: `values` sum to `score` − `baseline`, but for `gap`, the
-    error of the numeric integral. Of a translator, of what its encoder reads."""
-
-    objective: Objective
-    values: Float[Tensor, " tokens"]
-    score: float
-    baseline: float
-
-    @property
-    def gap(self) -> float:
-        """By how much the values miss their sum."""
-        return float(self.values.sum()) - (self.score - self.baseline)
-
-
-def attribution(reading: Reading, *, steps: int = 64) -> Attribution:
-    """Integrated gradients (Sundararajan et al. 2017, equation 3) of the objective along the straight line
-    from the mean of all tokens' vectors to the text's own, by the midpoint rule; the points on the line go
-    through the model as copies of the text in few calls. (From zeros, a norm without a mean, which makes the
-    same of a vector and its multiples, would see the whole way in its first step.)"""
-    if steps < 1:
-        raise SettingError(f"steps={steps}: give 1 or more")
-    network, encoder = reading.model.loaded.network, reading.model.translates
-    found = objective(reading)
-    with own_modes(), record(network, what=Point.EMBED) as seen:
-        score = float(found()[0])
-    one = seen[0].source if encoder else seen[0]
-    assert one
-    vectors, embedding = one["embed"][0], network.embedding
-    assert embedding.tokens
-    start = (embedding.tokens.weight.detach().mean(0) * embedding.scale).expand_as(vectors)
-    total = torch.zeros_like(vectors)
-    with own_modes(learning=True):
-        room = max(1, ROOM // (len(vectors) + len(reading.said)))
-        for done in range(0, steps, room):
-            shares = [(step + 0.5) / steps for step in range(done, min(done + room, steps))]
-            points = [(start + (vectors - start) * share).requires_grad_() for share in shares]
-            edits = [embedded(point, text, encoder=encoder) for text, point in enumerate(points)]
-            with edit(network, *edits):
-                said = found(len(points)).sum()
-            total += torch.stack(torch.autograd.grad(said, points)).sum(0)
-    with own_modes(), edit(network, embedded(start, None, encoder=encoder)):
-        baseline = float(found()[0])
-    return Attribution(found, ((vectors - start) * total / steps).sum(-1), score, baseline)
-
-
-def embedded(vectors: Tensor, text: int | None, *, encoder: bool) -> Edit:
-    """These vectors in place of a text's own."""
-    return Edit(Point.EMBED, 0, lambda _, here: vectors[here.start : here.stop], text, encoder)
 
 
 def rollout(record: Record) -> Float[Tensor, "layers queries keys"]:

@@ -2,6 +2,7 @@
 the model's own last norm and head, put on the stream between its blocks."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from torch.nn.functional import cosine_similarity, pad
 from clearhead.checkpoint.labels import Problem
 from clearhead.engine.modes import own_modes
 from clearhead.errors import SettingError
-from clearhead.explain.objective import Reading, pooling_of
+from clearhead.explain.objective import Reading, pooling_of, shown
 from clearhead.explain.record import record
 from clearhead.infer.model import Model
 from clearhead.model.heads import pool
@@ -56,7 +57,7 @@ def lens(reading: Reading, *, candidates: int = 3) -> Lens:
     tokens = tuple(model.tokenizer.name(id) for id in reading.fed)
     if kind in ("next token", "masked token"):
         logits = network.next_logits if kind == "next token" else network.fill_logits
-        names = model.tokenizer.name
+        names = partial(shown, model) if kind == "next token" else model.tokenizer.name
         return Lens(kind, tokens, tuple(guesses(logits(rows), names, count=candidates) for rows in ready))
     if kind == "vector":
         vectors = [pool(whole(rows, batch), batch.layout, pooling=pooling_of(model)) for rows in ready]

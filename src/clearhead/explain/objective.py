@@ -23,6 +23,7 @@ from clearhead.text.encoding import Encoding, Text
 from clearhead.text.masks import mask_of, with_masks
 from clearhead.text.stream import text_of
 
+ROOM = 4096  # tokens of copies of a text that go through a model at a time
 MOST = 64  # tokens of an answer that is made to be looked at
 
 
@@ -81,6 +82,11 @@ class Reading:
             return network.answering(source, target), target
         batch = packed([self.encoding] * copies)
         return network(batch), batch
+
+
+def shown(model: Model, id: int) -> str:
+    """A token as people read it: its text where it has any, else its name."""
+    return text_of(model.loaded.writer, [id], before=[]).strip() or model.tokenizer.name(id)
 
 
 def has_mask(model: Model, text: str) -> bool:
@@ -171,8 +177,7 @@ def objective(reading: Reading) -> Objective:
         return Objective(reading, reading.answer, nats, torch.tensor(reading.said[1:]))
     if model.speaks:
         best = int(network.next_logits(rows[-1:])[0].argmax())
-        word = text_of(model.loaded.writer, [best], before=list(reading.encoding.ids))
-        return Objective(reading, word, nats, torch.tensor(best))
+        return Objective(reading, shown(model, best), nats, torch.tensor(best))
     if model.fills:
         mask = mask_of(model.tokenizer, source=model.name)
         at = torch.tensor([place for place, id in enumerate(reading.encoding.ids) if id == mask])
