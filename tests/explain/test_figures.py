@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -25,6 +26,7 @@ from clearhead.explain.objective import Reading
 from clearhead.explain.record import record
 from clearhead.reference import batch_norm, layer_norm
 
+DOCS = Path(__file__).parents[2] / "docs"
 TEXT = "the film was not so good"
 NEED_A_MODEL = ("cross", "lens", "effects", "attribution", "rollout", "roles")
 OF_EXAMPLE = [name for name in FIGURES if name not in NEED_A_MODEL]
@@ -86,6 +88,14 @@ def test_a_figure_of_the_example_is_the_same_svg_each_time(tmp_path, name):
     ElementTree.fromstring(one)
 
 
+def test_the_page_of_figures_has_every_name_and_shows_every_example():
+    page = (DOCS / "figures.md").read_text()
+    for name, line in FIGURES.items():
+        assert f"| `{name}` | {line} |" in page
+        assert (f"(figures/example-{name}.svg)" in page) == (name in OF_EXAMPLE)
+    assert sum(path.stat().st_size for path in (DOCS / "figures").iterdir()) < 1_500_000
+
+
 @pytest.mark.parametrize("name", NEED_A_MODEL)
 def test_a_figure_of_what_only_models_have_is_refused_without_one(name):
     with pytest.raises(SettingError, match=f"figure {name} needs a model: .*; give one, and a text"):
@@ -127,6 +137,17 @@ def test_the_large_matrices_of_one_head_do_what_the_head_does():
     flat = weights @ (values @ x.T.reshape(-1, 1) + np.tile(head.beta_v, (3, 1)))
     expected = head.omega_v @ x @ columns_of(example()) + head.beta_v
     np.testing.assert_allclose(flat.reshape(3, 4), expected.T)
+
+
+def test_the_large_matrix_of_a_models_head_makes_its_values(models):
+    reading = Reading.of(models["bert"], TEXT)
+    with record(models["bert"], what=["resid_pre", "v"]) as seen, torch.no_grad():
+        reading.run()
+    x, v = (seen[0][name][1].double().numpy()[:4] for name in ("resid_pre", "v"))
+    values, weights = images(draw("sparse", model=models["bert"], text=TEXT, layer=1, head=2))
+    apart = (x - x[::-1]).reshape(-1, 1)  # the bias goes
+    np.testing.assert_allclose((values @ apart).reshape(4, -1), (v - v[::-1])[:, 2], atol=1e-5)
+    assert weights.shape == (24, 24) and np.count_nonzero(weights) == 4 * 4 * 6
 
 
 @pytest.mark.parametrize("kind", ["bert", "llama", "t5"])

@@ -49,8 +49,9 @@ class Given:
 
     @cached_property
     def reading(self) -> Reading:
-        """The text as the model reads it."""
-        return Reading.of(self.given_model, self.needed)
+        """The text as the model reads it; a translator's answer is the one that was looked at."""
+        answer = self.seen.answer if self.seen and self.given_model.translates else None
+        return Reading.of(self.given_model, self.needed, answer=answer)
 
     @cached_property
     def source(self) -> Reading:
@@ -102,11 +103,11 @@ class Given:
 
     def one_layer(self, count: int, default: int = 0) -> int:
         """The layer that was asked for, of so many."""
-        return numbers(default if self.layer is None else self.layer, "layer", count)[0]
+        return numbers(default if self.layer is None else self.layer, "layer", count=count)[0]
 
     def one_head(self, count: int) -> int:
         """The head that was asked for, of so many."""
-        return numbers(self.head or 0, "head", count)[0]
+        return numbers(self.head or 0, "head", count=count)[0]
 
     def no_layer(self, *, head: bool = True) -> None:
         """Refuse a choice that would change nothing."""

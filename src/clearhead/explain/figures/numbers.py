@@ -8,7 +8,6 @@ import torch
 from numpy.typing import NDArray
 
 from clearhead.engine.modes import own_modes
-from clearhead.explain.asked import numbers
 from clearhead.explain.figures.given import Given
 from clearhead.explain.record import Record, record
 from clearhead.model.config import Relative
@@ -97,44 +96,52 @@ class OneHead:
 
 def one_head(given: Given) -> OneHead:
     """Of the reference example, or of the layer and head that were asked for (the first, where none was)."""
-    if given.example:
-        drawn, (head,) = example(), example().heads
-        numbers(given.layer, "layer", 1), numbers(given.head, "head", 1)
-        parts = ((head.omega_q, head.beta_q), (head.omega_k, head.beta_k), (head.omega_v, head.beta_v))
-        queries, keys, values = (project(drawn.x, omega, beta=beta).T for omega, beta in parts)
-        weights = columns_of(drawn).T
-        return OneHead(
-            xs(3),
-            queries,
-            keys,
-            values,
-            weights,
-            weights @ values,
-            0.5,
-            head.omega_v,
-            given.whose(),
-            columns=True,
-        )
-    model = given.given_model
-    config = model.config
-    layer, head_number = given.one_layer(config.layers), given.one_head(config.heads)
-    shared = head_number * config.each_kv // config.heads
-    seen = seen_of(given, layer, head=head_number)
-    found = {name: seen[name][layer].double().numpy() for name in ("q", "k", "v", "z", "pattern")}
-    attention: Any = model.loaded.network.encoder.blocks[layer].attention
-    with own_modes():
-        nothing, every = (attention.qkv(x) for x in (torch.zeros(1, config.width), torch.eye(config.width)))
-    values_of = (every - nothing).split(attention.qkv.parts, dim=-1)[2].unflatten(-1, (config.each_kv, -1))
+    return of_example(given) if given.example else of_model(given)
+
+
+def of_example(given: Given) -> OneHead:
+    """The only head of the source texts' example, scaled (Prince, equation 12.9)."""
+    given.one_layer(1), given.one_head(1)
+    drawn = example()
+    (head,) = drawn.heads
+    weights, values = columns_of(drawn).T, project(drawn.x, head.omega_v, beta=head.beta_v).T
     return OneHead(
-        given.tokens,
-        found["q"][:, 0],
-        found["k"][:, 0],
-        found["v"][:, 0],
-        found["pattern"][0],
-        found["z"][:, 0],
-        attention.sight.scale,
-        values_of[:, shared].T.double().numpy(),
-        given.whose(f", layer {layer}, head {head_number}"),
+        tokens=xs(3),
+        queries=project(drawn.x, head.omega_q, beta=head.beta_q).T,
+        keys=project(drawn.x, head.omega_k, beta=head.beta_k).T,
+        values=values,
+        weights=weights,
+        outputs=weights @ values,
+        scale=4**-0.5,
+        matrix=head.omega_v,
+        whose=given.whose(),
+        columns=True,
+    )
+
+
+def of_model(given: Given) -> OneHead:
+    """One head of an encoder, or of a single stack."""
+    model = given.given_model
+    config, network = model.config, model.loaded.network
+    layer, number = given.one_layer(config.layers), given.one_head(config.heads)
+    seen = seen_of(given, layer, head=number)
+    found = {name: seen[name][layer].double().numpy() for name in ("q", "k", "v", "z", "pattern")}
+    attention: Any = network.encoder.blocks[layer].attention
+    assert network.embedding.tokens
+    unit = torch.eye(config.width, dtype=network.embedding.tokens.weight.dtype)
+    with own_modes():  # by what the layer does, however it keeps its weights
+        made = attention.qkv(unit) - attention.qkv(torch.zeros_like(unit[:1]))
+    shared = made.split(attention.qkv.parts, dim=-1)[2].unflatten(-1, (config.each_kv, -1))
+    return OneHead(
+        tokens=given.tokens,
+        queries=found["q"][:, 0],
+        keys=found["k"][:, 0],
+        values=found["v"][:, 0],
+        weights=found["pattern"][0],
+        outputs=found["z"][:, 0],
+        scale=attention.sight.scale,
+        matrix=shared[:, number * config.each_kv // config.heads].T.double().numpy(),
+        whose=given.whose(f", layer {layer}, head {number}"),
         biased=isinstance(config.positions, Relative),
     )
 
