@@ -14,8 +14,9 @@ from torch.nn.functional import cosine_similarity
 
 import clearhead as ch
 from clearhead.engine.modes import own_modes
+from clearhead.explain.attribution import attribution
 from clearhead.explain.edit import ablate, edit
-from clearhead.explain.effects import attribution, rollout
+from clearhead.explain.effects import rollout
 from clearhead.explain.figures import FIGURES, draw, save
 from clearhead.explain.figures.canvas import canvas, heat, scale, shares, square, styled
 from clearhead.explain.look import tokens_of

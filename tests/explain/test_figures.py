@@ -16,7 +16,8 @@ import decoders
 import families
 import translators
 from clearhead.errors import SettingError
-from clearhead.explain.effects import attribution, effects, head_scores, rollout
+from clearhead.explain.attribution import attribution
+from clearhead.explain.effects import effects, head_scores, rollout
 from clearhead.explain.figures import FIGURES, MADE_IN, draw, save
 from clearhead.explain.figures.__main__ import main
 from clearhead.explain.figures.canvas import shown, styled

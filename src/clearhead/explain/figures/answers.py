@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from clearhead.explain.effects import attribution as attributed
+from clearhead.explain.attribution import attribution as attributed
 from clearhead.explain.effects import effects as measured
 from clearhead.explain.effects import head_scores
 from clearhead.explain.figures.canvas import (
