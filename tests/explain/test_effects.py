@@ -182,10 +182,12 @@ def test_a_head_that_looks_back_by_one_is_found(tmp_path):
 
 
 def test_without_residual_connections_the_gradient_of_a_deep_stack_is_lost_on_its_way(tmp_path):
-    network = ch.load(decoders.tiny_folder(tmp_path, "gpt2", n_layer=24)).loaded.network
+    network = ch.load(decoders.tiny_folder(tmp_path, "gpt2", n_layer=24)).loaded.network.double()
+    for block in network.encoder.blocks:  # a norm before each part keeps a gradient's size, too
+        block.attention_norm = block.feed_forward_norm = torch.nn.Identity()
     found = gradient_flow(network, [[2, 7, 8, 3], [2, 9, 3]])
     assert found.with_residual.shape == (24,) and float(found.with_residual[-1]) == 1
-    assert 0.5 < float(found.with_residual[0]) < 2 and float(found.without_residual[0]) < 1e-9
+    assert 0.5 < float(found.with_residual[0]) < 2 and float(found.without_residual[0]) < 1e-30
     before = network(pack([[5, 6]]))
     assert torch.equal(network(pack([[5, 6]])), before)
 
