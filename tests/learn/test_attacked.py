@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import shlex
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from clearhead.app.cli import main
 from clearhead.checkpoint.folder import read_folder
 from clearhead.errors import DataError, FolderError, Interrupted, SettingError, refused_by_system
 from clearhead.model.config import Over
+from clearhead.tasks import baseline
 from families import NAMES, OVER, over_tokens, write_tokenizer
 from tiny import tiny_bert
 
@@ -267,3 +269,36 @@ def test_a_file_that_cannot_be_read_is_named_with_what_to_look_at(number):
     said = refused_by_system(OSError(number, os.strerror(number), "a/config.json"))
     assert said.startswith("a/config.json: ")
     assert said.endswith("may it be read, and written where it must be?")
+
+
+def test_the_cards_command_runs_where_a_value_begins_like_a_flag(tmp_path, capsys):
+    rows = [f"good soup {number},- x\nbad film {number},bad\n" for number in range(8)]
+    (tmp_path / "d.csv").write_text("-t,label\n" + "".join(rows))
+    sizes = {"base": "new", "layers": 1, "width": 8, "heads": 1, "hidden": 8, "max_steps": 1}
+    options = {"class_weights": "- x=2,bad=.5", "text_column": "-t"}
+    list(ch.train("classify", data=str(tmp_path / "d.csv"), out=str(tmp_path / "run"), **sizes, **options))
+    card = (tmp_path / "run" / "README.md").read_text()
+    (line,) = [line for line in card.splitlines() if line.startswith("clearhead train")]
+    assert "--class-weights=" in line and "--text-column=-t" in line
+    words = shlex.split(line)[1:]
+    assert "- x=2,bad=.5" in " ".join(words)
+    words[words.index("--out") + 1] = str(tmp_path / "again")
+    words[words.index("--data") + 1] = str(tmp_path / "d.csv")
+    assert said(capsys, *words, "--no-baseline")[0] == 0
+
+
+def test_a_baseline_that_memory_does_not_hold_is_left_out_with_a_note(tmp_path, table, capsys, monkeypatch):
+    small = ("--from", "new", "--layers", 1, "--width", 8, "--heads", 1, "--hidden", 8, "--max-steps", 1)
+    for number, (name, limit) in enumerate((("MOST", 3), ("joined", None))):
+        if limit is None:
+            monkeypatch.setattr(baseline, name, out_of_memory)
+        else:
+            monkeypatch.setattr(baseline, name, limit)
+        out = tmp_path / f"run{number}"
+        code, err = said(capsys, "train", "classify", "--data", table, "--out", out, *small)
+        assert code == 0 and "note: no baseline: " in err and (out / "report.html").is_file()
+        assert ("are too many for the TF-IDF baseline" if limit else "--no-baseline leaves it out") in err
+
+
+def out_of_memory(row):
+    raise MemoryError

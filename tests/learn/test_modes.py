@@ -45,6 +45,27 @@ def test_a_default_of_float64_changes_no_bit(reviews, tmp_path, request):
     assert torch.get_default_dtype() is torch.float64
 
 
+@pytest.fixture
+def rounding():
+    yield lambda way: setattr(torch.backends.mkldnn.matmul, "fp32_precision", way)
+    torch.backends.mkldnn.matmul.fp32_precision = "none"
+    torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.parametrize("way", ["medium", "high", "bf16"])
+def test_products_that_may_be_rounded_change_no_bit(reviews, body_folder, tmp_path, rounding, way):
+    right = trained(reviews, body_folder, tmp_path / "right")
+    vectors = ch.load(body_folder).embed(["a good soup", "slow"])
+    if way == "bf16":
+        rounding(way)
+    else:
+        torch.set_float32_matmul_precision(way)
+    allowed = torch.backends.mkldnn.matmul.fp32_precision
+    assert trained(reviews, body_folder, tmp_path / "odd") == right
+    assert torch.equal(ch.load(body_folder).embed(["a good soup", "slow"]), vectors)
+    assert torch.backends.mkldnn.matmul.fp32_precision == allowed
+
+
 def test_a_file_to_learn_from_is_never_in_the_folder_that_is_replaced(reviews, tmp_path):
     out = tmp_path / "run"
     trained(reviews, "new", out)

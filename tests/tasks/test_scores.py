@@ -36,7 +36,14 @@ def test_scores_agree_with_scikit_learn(seed, texts, count):
     assert [score.texts for score in found.classes] == list(support)
     assert found.macro_f1 == pytest.approx(f1.mean())
     assert found.matthews_correlation == pytest.approx(sk.matthews_corrcoef(targets, guesses))
-    assert np.array_equal(found.confusion, sk.confusion_matrix(targets, guesses, labels=numbers))
+    matrix = sk.confusion_matrix(targets, guesses, labels=numbers)
+    assert np.array_equal(found.confusion, matrix)
+    assert [score.given for score in found.classes] == list(matrix.sum(0))
+    pairs = {
+        (LABELS[r], LABELS[g]): matrix[r, g] for r in numbers for g in numbers if r != g and matrix[r, g]
+    }
+    assert {(one.label, one.taken_for): one.texts for one in found.confused} == pairs
+    assert [one.texts for one in found.confused] == sorted(pairs.values(), reverse=True)
     probabilities = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     assert found.loss == pytest.approx(sk.log_loss(targets, probabilities, labels=numbers))
     if len(set(targets)) == count:
@@ -95,3 +102,17 @@ def test_thousands_of_labels_take_a_pass_over_the_numbers_and_not_one_a_label(mo
     logits, targets = random.normal(size=(300, 2000)), random.integers(0, 2000, 300)
     found = measure(logits, targets, labels=tuple(map(str, range(2000))))
     assert len(found.classes) == 2000 and sum(calls) <= 5 * logits.size
+
+
+def test_very_many_labels_cost_what_the_texts_do_and_not_their_square():
+    labels = tuple(f"label {number}" for number in range(20_000))
+    targets = np.array([5, 7, 7, 19_999, 3])
+    guesses = np.array([5, 8, 8, 19_998, 3])
+    logits = np.zeros((5, len(labels)))
+    logits[range(5), guesses] = 9.0
+    found = measure(logits, targets, labels=labels)
+    assert found.confusion == () and found.accuracy == 0.4
+    pairs = [(one.label, one.taken_for, one.texts) for one in found.confused]
+    assert pairs == [("label 7", "label 8", 2), ("label 19999", "label 19998", 1)]
+    assert found.matthews_correlation == pytest.approx(sk.matthews_corrcoef(targets, guesses))
+    assert len(json.dumps(asdict(found))) < 3_000_000

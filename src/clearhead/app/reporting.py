@@ -122,9 +122,10 @@ def report_of_run(run: Run) -> Path:
     if run.settings.baseline:
         try:
             other = baseline(run.training, run.validation, task=run.task)
-        except ClearheadError as error:
-            run.notes.append(f"no baseline: {error}")
-            say(f"note: no baseline: {error}")
+        except (ClearheadError, MemoryError) as error:
+            why = str(error) or "there is not enough memory for it (--no-baseline leaves it out)"
+            run.notes.append(f"no baseline: {why}")
+            say(f"note: no baseline: {why}")
     numbers = run.task.problem is Problem.REGRESSION
     kind = "a number for each text" if numbers else f"{len(run.labels)} labels"
     extras = Extras(

@@ -19,4 +19,21 @@ def own_modes(*, learning: bool = False) -> Iterator[None]:
             torch.set_default_dtype(torch.float32)
         if torch.get_default_device().type != "cpu":  # costs time in every operation
             modes.enter_context(torch.device("cpu"))
+        modes.enter_context(whole_products())
         yield
+
+
+@contextmanager
+def whole_products() -> Iterator[None]:
+    """Products of float32 in float32, whatever the caller lets them be rounded to: a setting of all
+    threads."""
+    matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    before = matmul.fp32_precision
+    if before in ("none", "ieee"):
+        yield
+        return
+    matmul.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        matmul.fp32_precision = before

@@ -34,12 +34,9 @@ def matrix(metrics: Metrics) -> list[tuple[str, list[Cell]]]:
 
 def confused_pairs(metrics: Metrics) -> list[tuple[str, str, str, str]]:
     """The labels that are confused most often: label, what it was taken for, texts, share of its texts."""
-    labels = [score.label for score in metrics.classes]
+    texts_of = {score.label: score.texts for score in metrics.classes}
     pairs = [
-        (texts, texts / sum(counts), labels[right], labels[guess])
-        for right, counts in enumerate(metrics.confusion)
-        for guess, texts in enumerate(counts)
-        if texts and guess != right
+        (one.texts, one.texts / texts_of[one.label], one.label, one.taken_for) for one in metrics.confused
     ]
     pairs.sort(key=lambda pair: pair[:2], reverse=True)
     return [(right, guess, f"{texts:,}", percent(share)) for texts, share, right, guess in pairs[:MOST_PAIRS]]
@@ -64,11 +61,7 @@ def class_rows(metrics: Metrics | SeveralMetrics) -> list[tuple[str, str, str, s
 
     A ratio without cases is 0 in `Metrics`; here it is a dash, because nothing was got wrong.
     """
-    if isinstance(metrics, SeveralMetrics):
-        guessed = [score.given for score in metrics.classes]
-    else:
-        guessed = [sum(column) for column in zip(*metrics.confusion, strict=True)]
-    scores = list(zip(metrics.classes, guessed, strict=True))
+    scores = [(score, score.given) for score in metrics.classes]
     if len(scores) > MOST_CLASSES:
         scores = sorted(scores, key=lambda pair: pair[0].f1)[:MOST_CLASSES]
     return [

@@ -169,7 +169,13 @@ def command_of(run: "Course") -> tuple[str, ...]:
         if isinstance(value, bool):
             words.append(flag(item.name) if value else flag(f"no_{item.name}"))
         elif isinstance(value, list):
-            words += [flag(item.name), *(str(shown(item.name, one)) for one in value)]
+            each = [str(shown(item.name, one)) for one in value]
+            if any(one.startswith("-") for one in each):
+                words += [f"{flag(item.name)}={one}" for one in each]
+            else:
+                words += [flag(item.name), *each]
         else:
-            words += [flag(item.name), str(shown(item.name, value))]
+            word = str(shown(item.name, value))
+            # A word that begins like a flag would be taken for one.
+            words += [f"{flag(item.name)}={word}"] if word.startswith("-") else [flag(item.name), word]
     return tuple(words)

@@ -14,6 +14,7 @@ from clearhead.tasks.task import Scores, Task
 
 NAME = "TF-IDF of words and word pairs + logistic regression"
 NAME_OF_NUMBERS = "TF-IDF of words and word pairs + ridge regression"
+MOST = 2**25  # weights, of words times labels: learning them takes some twenty copies, here 5 GB
 CERTAIN = 20.0  # the log-odds of a label that all texts of the training have, or none
 
 
@@ -26,7 +27,8 @@ def baseline(training: Sequence[Row], held_out: Sequence[Row], *, task: Task) ->
     """Metrics of the baseline (scikit-learn's defaults, word pairs added) on the held-out rows.
 
     One logistic regression, of several labels one for each, of numbers a ridge regression. Raises
-    `MissingExtra` where scikit-learn is not installed, `DataError` where the texts hold no words to count.
+    `MissingExtra` where scikit-learn is not installed, `DataError` where the texts hold no words to count, or
+    words and labels are too many.
     """
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer
@@ -37,6 +39,11 @@ def baseline(training: Sequence[Row], held_out: Sequence[Row], *, task: Task) ->
         seen = words.fit_transform([joined(row) for row in training])
     except ValueError as error:
         raise DataError("the texts hold no words of two letters for the TF-IDF baseline to count") from error
+    count, labels = seen.shape[1], len(task.labels)
+    if task.problem is Problem.SINGLE and count * labels > MOST:
+        raise DataError(
+            f"{count:,} words and pairs for each of {labels:,} labels are too many for the TF-IDF baseline"
+        )
     asked = words.transform([joined(row) for row in held_out])
     answers = from_numpy(outputs(seen, asked, targets=task.targets(training), task=task))
     scores: Scores = task.metrics(answers, task.targets(held_out))

@@ -8,16 +8,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 NUMBERS = 2**20  # that are worked on at once
+MATRIX = 500  # labels up to which every pair is counted: beyond, nearly all of them are 0
+PAIRS = 1000  # pairs of confused labels that are told at most
 
 
 @dataclass(frozen=True)
 class ClassScore:
-    """How one label fares. A ratio without cases (nothing predicted, nothing there) is 0, as is its F1."""
+    """How one label fares; `texts` have it, `given` got it. A ratio without cases (nothing predicted, nothing
+    there) is 0, as is its F1."""
 
     label: str
     precision: float
     recall: float
     f1: float
+    texts: int
+    given: int
+
+
+@dataclass(frozen=True)
+class Confused:
+    """Texts of one label that got another."""
+
+    label: str
+    taken_for: str
     texts: int
 
 
@@ -40,7 +53,7 @@ class Metrics:
 
     `macro_f1` is the plain mean of F1 over all labels of the model. `auroc` is the mean over labels of
     one-against-the-rest, None where some label has no text or all. `confusion[right][predicted]` counts
-    texts.
+    texts, of up to 500 labels (else it is empty); `confused` are the pairs confused most often, up to 1,000.
     """
 
     texts: int
@@ -51,6 +64,7 @@ class Metrics:
     auroc: float | None
     classes: tuple[ClassScore, ...]
     confusion: tuple[tuple[int, ...], ...]
+    confused: tuple[Confused, ...]
     calibration: tuple[Bin, ...]
     calibration_error: float
 
@@ -65,16 +79,19 @@ def measure(logits: NDArray[np.float64], targets: NDArray[np.int64], *, labels: 
     count = len(labels)
     guesses = logits.argmax(-1)
     bins = calibrated(logits, guesses == targets)
-    confusion = np.zeros((count, count), dtype=np.int64)
-    np.add.at(confusion, (targets, guesses), 1)
-    right, predicted, total = confusion.sum(1), confusion.sum(0), int(confusion.sum())
+    right, predicted = (np.bincount(some, minlength=count) for some in (targets, guesses))
+    hit, total = np.bincount(targets[guesses == targets], minlength=count), len(targets)
     classes = []
     for number, label in enumerate(labels):
-        hits = int(confusion[number, number])
+        hits = int(hit[number])
         precision = hits / predicted[number] if predicted[number] else 0.0
         recall = hits / right[number] if right[number] else 0.0
         f1 = 2 * hits / (right[number] + predicted[number]) if right[number] + predicted[number] else 0.0
-        classes.append(ClassScore(label, float(precision), float(recall), float(f1), int(right[number])))
+        classes.append(
+            ClassScore(
+                label, float(precision), float(recall), float(f1), int(right[number]), int(predicted[number])
+            )
+        )
     top = logits.max(-1, keepdims=True)
     log_sums = top[:, 0] + np.log(np.exp(logits - top).sum(-1))
     losses = log_sums - logits[np.arange(total), targets]
@@ -84,12 +101,13 @@ def measure(logits: NDArray[np.float64], targets: NDArray[np.int64], *, labels: 
     return Metrics(
         texts=total,
         loss=float(losses.mean()),
-        accuracy=int(np.trace(confusion)) / total,
+        accuracy=int(hit.sum()) / total,
         macro_f1=float(np.mean([score.f1 for score in classes])),
-        matthews_correlation=_matthews(confusion),
+        matthews_correlation=_matthews(right.tolist(), predicted.tolist(), hits=int(hit.sum())),
         auroc=sum(known) / count if len(known) == count else None,
         classes=tuple(classes),
-        confusion=tuple(map(tuple, confusion.tolist())),
+        confusion=matrix(targets, guesses, count=count) if count <= MATRIX else (),
+        confused=confused(targets, guesses, labels=labels),
         calibration=bins,
         calibration_error=calibration_error(bins),
     )
@@ -119,11 +137,30 @@ def calibration_error(bins: tuple[Bin, ...]) -> float:
     return sum(gaps) / total
 
 
-def _matthews(confusion: NDArray[np.int64]) -> float:
-    """Gorodkin 2004, equation 8: Matthews' correlation for any number of labels; 0 where one side is
-    constant."""
-    right, predicted = confusion.sum(1).tolist(), confusion.sum(0).tolist()
-    total, hits = sum(right), int(np.trace(confusion))
+def matrix(
+    targets: NDArray[np.int64], guesses: NDArray[np.int64], *, count: int
+) -> tuple[tuple[int, ...], ...]:
+    """How many texts of each label got which."""
+    found = np.zeros((count, count), dtype=np.int64)
+    np.add.at(found, (targets, guesses), 1)
+    return tuple(map(tuple, found.tolist()))
+
+
+def confused(
+    targets: NDArray[np.int64], guesses: NDArray[np.int64], *, labels: tuple[str, ...]
+) -> tuple[Confused, ...]:
+    """The pairs of labels that were confused, the most texts first, equal ones in the order of labels."""
+    wrong = targets != guesses
+    pairs, texts = np.unique(np.stack([targets[wrong], guesses[wrong]]), axis=1, return_counts=True)
+    order = np.argsort(-texts, kind="stable")[:PAIRS]
+    rows = zip(*pairs[:, order].tolist(), texts[order].tolist(), strict=True)
+    return tuple(Confused(labels[right], labels[guess], number) for right, guess, number in rows)
+
+
+def _matthews(right: list[int], predicted: list[int], *, hits: int) -> float:
+    """Gorodkin 2004, equation 8: Matthews' correlation for any number of labels, from how many texts have
+    each and got each; 0 where one side is constant."""
+    total = sum(right)
     covariance = hits * total - sum(r * p for r, p in zip(right, predicted, strict=True))
     spread = (total**2 - sum(p * p for p in predicted)) * (total**2 - sum(r * r for r in right))
     return covariance / sqrt(spread) if spread else 0.0
