@@ -26,13 +26,17 @@ def check_out(out: str, *, model: Path | None) -> None:
 
 
 @contextmanager
-def written(out: str) -> Iterator[IO[str]]:
-    """A new file to write to, whole or not there; through a link, where that leads."""
+def placed(out: str) -> Iterator[Path]:
+    """The path of a new file to make, whole or not there; through a link, where that leads."""
     try:
-        with (
-            moved_into_place(Path(os.path.realpath(out))) as place,
-            place.open("w", encoding="utf-8") as file,
-        ):
-            yield file
+        with moved_into_place(Path(os.path.realpath(out))) as place:
+            yield place
     except OSError as error:
         raise SettingError(f"--out {out} cannot be written ({error.strerror}); give another place") from error
+
+
+@contextmanager
+def written(out: str) -> Iterator[IO[str]]:
+    """A new file to write text to, whole or not there."""
+    with placed(out) as place, place.open("w", encoding="utf-8") as file:
+        yield file

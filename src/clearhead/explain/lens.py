@@ -16,6 +16,7 @@ from clearhead.infer.model import Model
 from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
 from clearhead.model.layout import Batch
+from clearhead.text.stream import namer
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,10 @@ def lens(reading: Reading, *, candidates: int = 3) -> Lens:
     norm = stack.norm if isinstance(stack.norm, nn.Module) else nn.Identity()
     ready = [norm(rows) for rows in streams]
     kind = kind_of(model)
-    tokens = tuple(model.tokenizer.name(id) for id in reading.fed)
+    names = namer(model.tokenizer)
+    tokens = tuple(names(id) for id in reading.fed)
     if kind in ("next token", "masked token"):
         logits = network.next_logits if kind == "next token" else network.fill_logits
-        names = model.tokenizer.name
         return Lens(kind, tokens, tuple(guesses(logits(rows), names, count=candidates) for rows in ready))
     if kind == "vector":
         vectors = [pool(whole(rows, batch), batch.layout, pooling=pooling_of(model)) for rows in ready]
