@@ -1,6 +1,7 @@
 """The command that looks inside: one text in one model, as a page, a figure, JSON or a table, or live; or the
 same text in two models, and where they part."""
 
+import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -30,6 +31,7 @@ EXPLAIN = Explaining()
 PAGES, PICTURES, OBJECTS = (".html", ".htm"), (".png", ".svg"), (".json",)
 NEAREST, LAST = 3, 3  # keys and layers that a table on a terminal shows
 LEAST = 0.005  # of a weight, to be named there
+FLAG = re.compile(r"--?[A-Za-z][A-Za-z_-]*($|=)")  # a text may begin with a hyphen, but not so
 BY_TOKEN = ("next token", "masked token", "tag")  # what is answered at each token
 HOLDS = ("config.json", "adapter_config.json")
 
@@ -58,6 +60,11 @@ def explain(model: str, *texts: Texts, settings: Explain = EXPLAIN, opening: Loa
 
 def sorted_out(given: list[str], settings: Explaining) -> tuple[str | None, list[str]]:
     """The second model, if one is given, and the texts. Refuses, by name, what could be either."""
+    for word in given:
+        if FLAG.match(word):
+            raise SettingError(
+                f"{word:.60} is no option of explain; if it is the text, write --text={word:.60}"
+            )
     other = given.pop(0) if given and is_model(given[0]) else None
     if other is not None and not given and settings.text is None:
         raise SettingError(
@@ -94,13 +101,11 @@ def is_model(word: str) -> bool:
 
 def check(settings: Explaining, *, compared: bool) -> None:
     """Refuse options that are for something else, and files of another kind, before a model is opened."""
-    out, what = settings.out, "of one model; a comparison is printed, with --json as JSON"
+    out = settings.out
     if compared:
-        for name in ("out", "figure", "layers", "heads"):
-            if getattr(settings, name) not in (None, "-"):
-                raise SettingError(f"--{name} is for a look into {what}: leave it out")
-        if settings.live:
-            raise SettingError(f"--live is a look into {what}: leave it out")
+        for name in ("out", "figure", "layers", "heads", "live"):
+            if getattr(settings, name) not in (None, "-", False):
+                raise SettingError(f"--{name} is for one model, and two are given; leave it out")
         return
     if settings.tolerance != EXPLAIN.tolerance:
         raise SettingError("--tolerance is for two models, of which one is given; leave it out")

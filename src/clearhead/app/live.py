@@ -94,7 +94,7 @@ class Handler(BaseHTTPRequestHandler):
         if not known or not begins:
             self.refuse(HTTPStatus.FORBIDDEN, "the address is not whole; copy it from the terminal")
         elif path != token + place:
-            self.refuse(HTTPStatus.NOT_FOUND, "there is nothing here")
+            self.refuse(HTTPStatus.NOT_FOUND, "nothing is here")
         return known and begins and path == token + place
 
     def refuse(self, status: HTTPStatus, why: str, *, close: bool = True) -> None:
@@ -147,13 +147,13 @@ def serve(model: "Model", *, texts: Sequence[str], settings: Explaining) -> int:
     from clearhead.app import show
 
     with opened(model, texts=texts, settings=settings) as server:
-        if show.plain(settings.json):
-            show.emit({"url": server.address})
-            sys.stdout.flush()
-        else:
-            show.out.print(server.address, soft_wrap=True)
-        show.say(f"{model.name}: open this address in a browser on this machine; Ctrl-C ends")
         try:
+            if show.plain(settings.json):
+                show.emit({"url": server.address})
+                sys.stdout.flush()
+            else:
+                show.out.print(server.address, soft_wrap=True)
+            show.say(f"{model.name}: open this address in a browser on this machine; Ctrl-C ends")
             server.serve_forever()
         except KeyboardInterrupt:
             show.say("stopped")

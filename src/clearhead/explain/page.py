@@ -19,7 +19,7 @@ from clearhead.explain.told import name_of, shown
 from clearhead.infer.model import Model
 
 TEMPLATE = "page.html.jinja"
-STYLES = ("report.css", "page.css", "page_views.css", "page_media.css")
+STYLES = ("report.css", "page.css", "page_views.css", "page_answers.css", "page_media.css")
 SCRIPTS = ("page.js", "page_controls.js", "page_lines.js", "page_matrix.js", "page_tables.js")
 LIVE = "page_live.js"
 # What could end a script, or a line of one: as JSON spells any character.

@@ -130,7 +130,7 @@ def legible(text: str) -> str:
 def packed(parts: Sequence[Weights]) -> str:
     """Weights one after another, a byte each: compressed, as text that no page takes for markup."""
     raw = b"".join(levels(one.values).numpy().tobytes() for one in parts)
-    return base64.b85encode(zlib.compress(raw, 9)).decode("ascii").translate(str.maketrans(MARKUP, SAFE))
+    return base64.b85encode(zlib.compress(raw)).decode("ascii").translate(str.maketrans(MARKUP, SAFE))
 
 
 def unpacked(text: str) -> bytes:

@@ -24,7 +24,7 @@ class Explaining:
     layers: Numbers = option(None, "layers to look at, from 0, negative from the last; else all")
     heads: Numbers = option(None, "heads to look at, from 0, negative from the last; else all")
     candidates: int = option(5, "answers that are shown at each place, the most likely first")
-    out: str | None = option(
+    out: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = option(
         None, "new file: .html (a page), .png or .svg (a figure), .json; - prints JSON", path=True
     )
     figure: str | None = option(None, "which figure a .png or .svg shows")
