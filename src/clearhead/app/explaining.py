@@ -54,7 +54,7 @@ def explain(model: str, *texts: Texts, settings: Explain = EXPLAIN, opening: Loa
         return serve(load(model, **asdict(opening)), texts=given, settings=settings)
     text = the_text(given)
     loaded = load(model, **asdict(opening))
-    looked_at(loaded, text, settings)
+    looked_at(loaded, text, settings=settings)
     return 0
 
 
@@ -130,7 +130,7 @@ def the_text(given: list[str]) -> Any:
     return given[0] if len(given) == 1 else (given[0], given[1])
 
 
-def looked_at(model: "Model", text: Any, settings: Explaining) -> None:
+def looked_at(model: "Model", text: Any, *, settings: Explaining) -> None:
     """One text in one model, to where the settings say."""
     from clearhead.app import show
     from clearhead.app.writing import check_out, placed, written
