@@ -45,6 +45,8 @@ class Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that goes away in the middle is no error."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -81,6 +83,13 @@ class Handler(BaseHTTPRequestHandler):
             return
         self.answer(HTTPStatus.OK, json.dumps(found, allow_nan=False).encode(), kind="application/json")
 
+    def do_other(self) -> None:
+        """Nothing else is done, and only whoever may ask is told so."""
+        if self.allowed("/"):
+            self.refuse(HTTPStatus.METHOD_NOT_ALLOWED, "GET gives the page, POST a look")
+
+    do_HEAD = do_OPTIONS = do_PUT = do_PATCH = do_DELETE = do_other
+
     def allowed(self, place: str) -> bool:
         """Whether this is a request by the page's own address; 403 otherwise. The name that the browser
         called is checked because another site's name can be made to lead here."""
@@ -110,7 +119,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def version_string(self) -> str:
         """What the server calls itself."""

@@ -40,8 +40,10 @@ function controls() {
   options("head", heads.length > 1 ? [[ALL, "all"], ...heads] : heads, state.head);
   for (const button of document.querySelectorAll("[data-step]")) {
     const { step, by } = button.dataset;
-    button.disabled = next(step, Number(by)) === state[step];
+    button.setAttribute("aria-disabled", String(next(step, Number(by)) === state[step]));
   }
+  for (const button of document.querySelectorAll("[data-head]"))
+    button.setAttribute("aria-pressed", String(state.head === Number(button.dataset.head)));
 }
 
 function choosePart(place) {
@@ -51,6 +53,7 @@ function choosePart(place) {
   state.head = one.heads.length > 1 ? Math.min(state.head, one.heads.length - 1) : 0;
   letGo();
   sides();
+  legend();
   draw();
 }
 
@@ -128,7 +131,7 @@ function legend() {
         {
           type: "button",
           "--colour": `var(--head-${place % 8})`,
-          "aria-pressed": String(state.head === place),
+          "data-head": place,
           does: () => {
             state.head = state.head === place && one.heads.length > 1 ? ALL : place;
             draw();
@@ -143,7 +146,6 @@ function legend() {
 
 function draw() {
   controls();
-  legend();
   here("said").textContent = sentence();
   here("lines").hidden = state.view !== "lines";
   here("matrix").hidden = state.view !== "matrix";

@@ -30,7 +30,10 @@ function drawSwitches() {
         {
           type: "button",
           "aria-label": `Switch on head ${head[2]} of layer ${head[1]}`,
-          does: () => setOff(off.filter((other) => !sameHead(head, other))),
+          does: () => {
+            setOff(off.filter((other) => !sameHead(head, other)));
+            here("switch").focus(); // the button that was pressed is gone
+          },
         },
         `${data.parts.length > 1 ? `${NAMES[head[0]]}, ` : ""}layer ${head[1]}, head ${head[2]} ×`,
       ),
@@ -105,7 +108,10 @@ function beginLive() {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) here("ask").requestSubmit();
     });
   here("switch").addEventListener("click", toggle);
-  here("on").addEventListener("click", () => setOff([]));
+  here("on").addEventListener("click", () => {
+    setOff([]);
+    here("switch").focus();
+  });
   afterDrawing.push(drawSwitches);
   const [text, pair] = data.texts || [];
   if (pair) here("context").value = pair;
