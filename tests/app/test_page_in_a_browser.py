@@ -15,6 +15,7 @@ from clearhead.app.live import opened
 from clearhead.explain.look import look
 from clearhead.explain.page import write_page
 from clearhead.settings import Explaining
+from looks import look_of
 
 CHROMIUM = "/usr/bin/chromium"
 TEXT = "the film was not so good"
@@ -200,8 +201,6 @@ def test_a_hostile_text_is_shown_as_it_stands_on_every_screen(tab, model, tmp_pa
 
 
 def test_many_tokens_and_heads_are_drawn_in_a_moment(tab, model, tmp_path):
-    from test_page import look_of
-
     chance = torch.Generator().manual_seed(0)
     values = torch.rand(12, 12, 128, 128, generator=chance).softmax(-1)
     write_page(tmp_path / "look.html", look_of(values))

@@ -19,29 +19,18 @@ import clearhead.explain
 import families
 from clearhead.errors import DataError, NotFinite
 from clearhead.explain.lens import Guess, Lens
-from clearhead.explain.look import Look, Share, Token, Weights, look
+from clearhead.explain.look import Look, Share, look
 from clearhead.explain.page import live_page, page, write_page
 from clearhead.explain.told import LEVELS, legible, packed, rounded, shown, told, unpacked
 from clearhead.text.stream import namer
 from clearhead.text.tokenizer import Tokenizer
+from looks import look_of
 
 HOSTILE = (
     "</script><img src=x onerror=alert(1)>", "<!-- <script>", "]]>", "&lt;b&gt;", '"><b onclick="x',
     "{{ 7 * 7 }}", "\u2028\u2029", "a\x00b\x1b[31mc", "\u202edrowssap", "שלום", "👩‍👩‍👧", "\ud83d", "'`${1}`",
 )  # fmt: skip
 MIB = 2**20
-
-
-def look_of(values, *, words=None, guesses=("a", "b"), answers=(), text="a text"):
-    """A look with these weights `[layers, heads, tokens, tokens]`."""
-    layers, heads, count, _ = values.shape
-    words = words or [f"word{place}" for place in range(count)]
-    tokens = tuple(Token(word, place, False) for place, word in enumerate(words))
-    weights = Weights("self", tokens, tokens, tuple(range(layers)), tuple(range(heads)), values)
-    row = tuple(Guess(guess, 1 / len(guesses)) for guess in guesses)
-    every = tuple(tuple(row for _ in words) for _ in range(layers + 1))
-    lens = Lens("next token", tuple(words), every)
-    return Look("a/model", "next token", text, (weights,), lens, answers)
 
 
 def hostile():

@@ -82,10 +82,14 @@ function part() {
   return data.parts[state.part];
 }
 
+// Where the weights of one head and one query begin.
+function rowOf(one, layer, head, query) {
+  return one.begin + ((layer * one.heads.length + head) * one.queries.length + query) * one.keys.length;
+}
+
 // The weight of one head, 0 to 1.
 function weight(one, layer, head, query, key) {
-  const row = (layer * one.heads.length + head) * one.queries.length + query;
-  return bytes[one.begin + row * one.keys.length + key] / 255;
+  return bytes[rowOf(one, layer, head, query) + key] / 255;
 }
 
 // What is shown of a query and a key: the chosen head's weight, or the mean of all.

@@ -113,7 +113,7 @@ function drawThreads() {
   const alone = state.token !== NONE;
   const queries = alone && state.side === "from" ? [state.token] : [...one.queries.keys()];
   const keys = alone && state.side === "to" ? [state.token] : [...one.keys.keys()];
-  const least = alone ? 1 / 510 : leastDrawn();
+  const least = alone ? 1 : 255 * leastDrawn();
   const centre = (place) => place * ROW + ROW / 2 - top;
   const single = colour("--accent");
   for (const head of heads) {
@@ -121,10 +121,12 @@ function drawThreads() {
     const shift = heads.length > 1 ? (head / (heads.length - 1) - 0.5) * 10 : 0;
     for (const query of queries) {
       const from = centre(query) + shift;
+      const row = rowOf(one, state.layer, head, query);
       for (const key of keys) {
-        const share = weight(one, state.layer, head, query, key);
+        if (bytes[row + key] < least) continue;
+        const share = bytes[row + key] / 255;
         const to = centre(key) + shift;
-        if (share < least || Math.max(from, to) < -ROW || Math.min(from, to) > height + ROW) continue;
+        if (Math.max(from, to) < -ROW || Math.min(from, to) > height + ROW) continue;
         pen.globalAlpha = Math.min(1, (alone ? 0.1 : 0.12) + share * 0.95);
         pen.lineWidth = 0.75 + 3 * share;
         pen.beginPath();
