@@ -11,6 +11,7 @@ import clearhead as ch
 from clearhead.app import demo, facts, show
 from clearhead.app.cli import main
 from clearhead.app.demo import run_demo
+from clearhead.app.writing import written
 from clearhead.checkpoint.lock import locked
 from clearhead.errors import SettingError
 from tiny import tiny_bert
@@ -198,3 +199,28 @@ def test_control_characters_never_reach_a_terminal_raw(capsys, bert_folder, tmp_
             arguments,
             seen,
         )
+
+
+def write_beside_another(out, text):
+    """Write a file that somebody else makes, too, while it is written."""
+    with written(str(out)) as file:
+        file.write(text)
+        out.write_text("another's\n")
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
+def test_a_file_that_comes_to_be_meanwhile_stays_and_so_do_the_answers(tmp_path, monkeypatch, links):
+    if not links:
+        monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(PermissionError(1, "no links here")))
+    out = tmp_path / "answers.jsonl"
+    for number in (2, 3):
+        out.unlink(missing_ok=True)
+        with pytest.raises(SettingError, match=rf"come to be there .* went to .*answers-{number}\.jsonl"):
+            write_beside_another(out, f"mine {number}\n")
+        assert out.read_text() == "another's\n"
+        assert (tmp_path / f"answers-{number}.jsonl").read_text() == f"mine {number}\n"
+    with written(str(tmp_path / "new.jsonl")) as file:
+        file.write("mine\n")
+    assert (tmp_path / "new.jsonl").read_text() == "mine\n"
+    names = {"answers.jsonl", "answers-2.jsonl", "answers-3.jsonl", "new.jsonl"}
+    assert {path.name for path in tmp_path.iterdir()} == names

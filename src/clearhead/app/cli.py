@@ -14,6 +14,7 @@ from clearhead.app import (
     answering,
     around,
     embedding,
+    explaining,
     filling,
     merging,
     speaking,
@@ -84,8 +85,8 @@ tokenizer.command(tokenizing.tokenizer_train, name="train")
 tokenizer.command(tokenizing.tokenizer_encode, name="encode")
 app.command(tokenizer)
 VERBS: tuple[Callable[..., int], ...] = (
-    verbs.evaluate, verbs.predict, speaking.generate, speaking.chat, verbs.verify, merging.merge, around.get,
-    around.info, around.env, around.demo,
+    verbs.evaluate, verbs.predict, speaking.generate, speaking.chat, explaining.explain, verbs.verify,
+    merging.merge, around.get, around.info, around.env, around.demo,
 )  # fmt: skip
 for verb in VERBS:
     app.command(verb)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from clearhead.checkpoint.files import moved_into_place
+from clearhead.checkpoint.files import made_new
 from clearhead.errors import SettingError
 
 
@@ -26,13 +26,23 @@ def check_out(out: str, *, model: Path | None) -> None:
 
 
 @contextmanager
-def written(out: str) -> Iterator[IO[str]]:
-    """A new file to write to, whole or not there; through a link, where that leads."""
+def placed(out: str) -> Iterator[Path]:
+    """The path of a new file to make, whole or not there; through a link, where that leads. What has come to
+    be there meanwhile stays, and so does what was written, by another name."""
     try:
-        with (
-            moved_into_place(Path(os.path.realpath(out))) as place,
-            place.open("w", encoding="utf-8") as file,
-        ):
-            yield file
+        with made_new(Path(os.path.realpath(out))) as place:
+            yield place
+    except FileExistsError as error:
+        other = Path(out).with_name(Path(error.filename2).name)
+        raise SettingError(
+            f"--out {out} has come to be there meanwhile and stays; it went to {other}"
+        ) from error
     except OSError as error:
         raise SettingError(f"--out {out} cannot be written ({error.strerror}); give another place") from error
+
+
+@contextmanager
+def written(out: str) -> Iterator[IO[str]]:
+    """A new file to write text to, whole or not there."""
+    with placed(out) as place, place.open("w", encoding="utf-8") as file:
+        yield file

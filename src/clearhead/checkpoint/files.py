@@ -7,6 +7,8 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from errno import EEXIST
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,41 @@ def moved_into_place(path: Path) -> Iterator[Path]:
             beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def made_new(path: Path) -> Iterator[Path]:
+    """A path to write to, which becomes the new file `path` as it does in `moved_into_place`. Where a file
+    has come to be there meanwhile, both stay: `FileExistsError`, whose second name is that of what was
+    written."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with naming_place(path):
+            yield beside
+            settle(beside)
+        if claimed(path, beside):
+            return
+        others = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
+        other = next(place for place in others if claimed(place, beside))
+        raise FileExistsError(EEXIST, "is there already", str(path), None, str(other))
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def claimed(path: Path, beside: Path) -> bool:
+    """Give a file the name `path` unless something has it. Where a system knows no second names of files, the
+    name is taken first, by an empty file."""
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        return False
+    except OSError:
+        try:
+            path.open("xb").close()
+        except FileExistsError:
+            return False
+        beside.replace(path)
+    return True
 
 
 @contextmanager

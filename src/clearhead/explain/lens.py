@@ -17,6 +17,8 @@ from clearhead.infer.model import Model
 from clearhead.model.heads import pool
 from clearhead.model.kernels import Context
 from clearhead.model.layout import Batch
+from clearhead.tasks.fill import rows_at_once
+from clearhead.text.stream import namer
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,17 @@ def lens(reading: Reading, *, candidates: int = 3) -> Lens:
     norm = stack.norm if isinstance(stack.norm, nn.Module) else nn.Identity()
     ready = [norm(rows) for rows in streams]
     kind = kind_of(model)
-    tokens = tuple(model.tokenizer.name(id) for id in reading.fed)
+    names = namer(model.tokenizer)
+    tokens = tuple(names(id) for id in reading.fed)
     if kind in ("next token", "masked token"):
         logits = network.next_logits if kind == "next token" else network.fill_logits
-        names = partial(shown, model) if kind == "next token" else model.tokenizer.name
-        return Lens(kind, tokens, tuple(guesses(logits(rows), names, count=candidates) for rows in ready))
+        said = partial(shown, model) if kind == "next token" else names
+        room = rows_at_once(model.config.vocab)
+        made = [
+            [one for some in rows.split(room) for one in guesses(logits(some), said, count=candidates)]
+            for rows in ready
+        ]
+        return Lens(kind, tokens, tuple(map(tuple, made)))
     if kind == "vector":
         vectors = [pool(whole(rows, batch), batch.layout, pooling=pooling_of(model)) for rows in ready]
         likeness = [float(cosine_similarity(vector, vectors[-1])) for vector in vectors]
@@ -100,15 +108,15 @@ def guesses(
 ) -> tuple[tuple[Guess, ...], ...]:
     """The most likely answers of each row; of several labels each with its own probability, of a number the
     number."""
+    best = logits.topk(min(count, logits.shape[-1]), dim=-1)
     match problem:
         case Problem.MULTI:
-            shares = logits.sigmoid()
+            shares = best.values.sigmoid()
         case Problem.REGRESSION:
-            shares = logits
+            shares = best.values
         case _:
-            shares = logits.double().softmax(-1)
-    best = shares.topk(min(count, shares.shape[-1]), dim=-1)
-    pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            shares = (best.values - logits.logsumexp(-1, keepdim=True)).exp()
+    pairs = zip(best.indices.tolist(), shares.tolist(), strict=True)
     return tuple(
         tuple(Guess(name(id), share) for id, share in zip(ids, values, strict=True)) for ids, values in pairs
     )

@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from clearhead.checkpoint.labels import Problem
 from clearhead.engine.modes import own_modes
-from clearhead.errors import SettingError
+from clearhead.errors import NotFinite, SettingError
 from clearhead.explain.asked import Some, layers_of, numbers
 from clearhead.explain.lens import Lens, kind_of, lens
 from clearhead.explain.objective import Reading, has_mask
@@ -18,6 +19,7 @@ from clearhead.tasks.tag import TagResult
 from clearhead.text.encoding import Text
 from clearhead.text.stream import text_of
 
+WORD = "▁"  # SentencePiece's mark that a word begins
 MOST = 4_000_000  # weights that are shown at most: 128 tokens, 12 layers and 12 heads are 2.4 million
 
 
@@ -47,10 +49,13 @@ class Weights:
 
 @dataclass(frozen=True)
 class Share:
-    """Something the model says, and its probability (of a number: the number)."""
+    """Something the model says, and its probability (of a number: the number); of what stands in the text,
+    in a context the characters `start` to `end`."""
 
     name: str
     share: float
+    start: int | None = None
+    end: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +71,7 @@ class Look:
     answers: tuple[tuple[str, tuple[Share, ...]], ...]
     answer: str | None = None  # a translator's
     parts: str = ""  # how large the model is, in words
+    numbers: bool = False  # whether answers are numbers, not probabilities
 
 
 @own_modes()
@@ -96,8 +102,16 @@ def look(
         lens(reading, candidates=candidates),
         answers_of(reading, candidates=candidates),
         reading.answer if model.translates else None,
-        f"{config.layers} layers, {config.heads} heads, width {config.width}",
+        size_of(model),
+        model.loaded.problem is Problem.REGRESSION,
     )
+
+
+def size_of(model: Model) -> str:
+    """How large a model is, in words."""
+    config = model.config
+    layers = f"{config.layers}" + (f" + {config.decoder_layers}" if config.decoder_layers else "")
+    return f"{layers} layers, {config.heads} heads, width {config.width}"
 
 
 def refuse_too_much(reading: Reading, *, layers: tuple[frozenset[int], frozenset[int]], heads: int) -> None:
@@ -136,9 +150,14 @@ def stacked(
     weights: dict[int, Tensor],
     heads: tuple[int, ...],
 ) -> Weights:
-    """Layers one upon another."""
+    """Layers one upon another; none, where this stack has none of the layers that were chosen."""
     layers = tuple(sorted(weights))
-    return Weights(kind, queries, keys, layers, heads, torch.stack([weights[layer] for layer in layers]))
+    if not layers:
+        return Weights(kind, queries, keys, (), heads, torch.empty(0, len(heads), len(queries), len(keys)))
+    values = torch.stack([weights[layer] for layer in layers])
+    if not values.isfinite().all():
+        raise NotFinite("the model computes numbers that are not finite, so there is nothing to look at")
+    return Weights(kind, queries, keys, layers, heads, values)
 
 
 def tokens_of(reading: Reading) -> tuple[Token, ...]:
@@ -148,7 +167,8 @@ def tokens_of(reading: Reading) -> tuple[Token, ...]:
     found = []
     for id, (start, end), source in zip(encoding.ids, encoding.offsets, encoding.sources, strict=True):
         special = source < 0
-        shown = "" if special else texts[source][start:end]
+        # A mark that a word begins shares its character with the next piece.
+        shown = "" if special or name(id) == WORD else texts[source][start:end]
         found.append(Token(shown.strip() or shown or name(id), id, special, source))
     return tuple(found)
 
@@ -171,13 +191,15 @@ def answers_of(reading: Reading, *, candidates: int) -> tuple[tuple[str, tuple[S
     if model.answers:
         assert isinstance(text, tuple)
         (found,) = model.answer([text])
-        rows = [Share(one.answer, one.score) for one in found.candidates[:candidates]]
+        rows = [Share(one.answer, one.score, one.start, one.end) for one in found.candidates[:candidates]]
         none = [] if found.no_answer_score is None else [Share("no answer", found.no_answer_score)]
         return (("answer", tuple(sorted(rows + none, key=lambda row: -row.share))),)
     if model.tags:
         (tagged,) = model.predict([text])
         assert isinstance(tagged, TagResult)
-        return tuple((word.text, (Share(word.tag, word.score or 0.0),)) for word in tagged.words)
+        return tuple(
+            (word.text, (Share(word.tag, word.score or 0.0, word.start, word.end),)) for word in tagged.words
+        )
     last = lens(reading, candidates=candidates).layers[-1]
     if model.translates:
         return (("answer", (Share(reading.answer, 1.0),)),)

@@ -43,6 +43,10 @@ class Reading:
         parts = [text] if isinstance(text, str) else list(text)
         if not all(isinstance(part, str) and part.strip() for part in parts):
             raise DataError("there is nothing to look at in an empty text; write something")
+        if model.answers and len(parts) < 2:
+            raise DataError("a question is asked of a context; give both: the context with --context")
+        if len(parts) > 1 and (model.speaks or model.translates or model.tags):
+            raise DataError(f"two texts are given, and {model.name} reads one; give one")
         if answer is not None and not model.translates:
             raise SettingError(f"answer={answer!r:.60} is for models that turn a text into another")
         if model.fills and isinstance(text, str) and has_mask(model, text):

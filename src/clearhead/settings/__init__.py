@@ -4,6 +4,7 @@ verb."""
 from clearhead.settings.answer import FINDERS, Answerer, Finding
 from clearhead.settings.asking import Asking, Empty, Format, Loading, Long, Opening, Reading, Writing
 from clearhead.settings.embed import VECTORS, Contrasting, Embedded, Pairing, Searching, Vectors
+from clearhead.settings.explain import Explaining
 from clearhead.settings.fill import FILLERS, Answering, Encoder, Filling, Hidden, Masked, Scored
 from clearhead.settings.generating import PAIRS, Generating
 from clearhead.settings.language import Corpus, Documents, Encode, Language, Scoring, Speaker
@@ -59,6 +60,7 @@ __all__ = [
     "Empty",
     "Encode",
     "Encoder",
+    "Explaining",
     "Filling",
     "Finding",
     "Format",

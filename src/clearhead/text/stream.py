@@ -1,11 +1,14 @@
 """Ids to text while they come: no half character is ever shown, and nothing of a stop string."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+from tokenizers import decoders
 
 from clearhead.text.tokenizer import Tokenizer
 
 HALF = "\ufffd"  # what a decoder gives for bytes that are no whole character (yet)
+SPACE = "Ġ"  # how a vocabulary of bytes spells a space
 MOST, LONGEST = 8, 4  # ids whose text may still be waiting; bytes of a character
 
 
@@ -77,6 +80,22 @@ def text_of(tokenizer: Tokenizer, ids: Sequence[int], *, before: Sequence[int]) 
     """The text of an answer that is whole."""
     stream = Stream(tokenizer, before=before)
     return "".join(stream.push(id) for id in ids) + stream.close()
+
+
+def namer(tokenizer: Tokenizer) -> Callable[[int], str]:
+    """What tokens are called by people: of a vocabulary of bytes (Radford et al. 2019) the characters that
+    each spells, where they are whole; else as the vocabulary has it."""
+    space = tokenizer.vocabulary().get(SPACE)
+    if space is None or tokenizer.decode([space]) != " ":
+        return tokenizer.name
+    bytewise = decoders.ByteLevel()
+
+    def name(id: int) -> str:
+        spelled = tokenizer.name(id)
+        said = bytewise.decode([spelled])
+        return spelled if HALF in said else said
+
+    return name
 
 
 def begun(text: str, stop: str) -> int:
