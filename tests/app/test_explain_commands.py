@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -109,29 +109,17 @@ def test_nothing_is_written_into_a_models_folder(refusal, folders):
     assert "is inside the model's folder" in line
 
 
-def test_figures_are_drawn_by_name(run, refusal, folders, tmp_path, monkeypatch):
-    drawn = []
-
-    class Picture:
-        def savefig(self, place, *, format, metadata=None):
-            place.write_text(f"{format} {metadata}")
-
-    def draw(name, *, look, model, text):
-        drawn.append((name, look.text, model.name, text))
-        return Picture()
-
-    stub = ModuleType("clearhead.explain.figures")
-    stub.FIGURES, stub.draw = {"attention": "weights of heads", "lens": "what layers would say"}, draw
-    monkeypatch.setitem(sys.modules, "clearhead.explain.figures", stub)
+def test_figures_are_drawn_by_name(run, refusal, folders, tmp_path):
     bert = folders / "bert"
     assert run("explain", bert, TEXT, "--out", "a.png").status == 0
-    assert run("explain", bert, TEXT, "--out", "b.svg", "--figure", "lens").status == 0
-    assert [name for name, *_ in drawn] == ["attention", "lens"] and drawn[0][1] == drawn[0][3] == TEXT
-    assert (tmp_path / "a.png").read_text() == "png None" and (tmp_path / "b.svg").read_text().startswith(
-        "svg"
-    )
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("b.svg", "c.svg"):
+        asked = ("--figure", "head", "--layers", 1, "--heads", 2)
+        assert run("explain", bert, TEXT, "--out", name, *asked).status == 0
+    assert "layer 1, head 2" in (tmp_path / "b.svg").read_text()
+    assert (tmp_path / "b.svg").read_bytes() == (tmp_path / "c.svg").read_bytes()
     line = refusal("explain", bert, TEXT, "--out", "c.png", "--figure", "flow")
-    assert "'flow' is not known; there are attention: weights of heads; lens: what layers would say" in line
+    assert "--figure 'flow' is not known; there are routing, softmax, " in line
     assert "--figure is for --out with .png or .svg" in refusal("explain", bert, TEXT, "--figure", "lens")
 
 

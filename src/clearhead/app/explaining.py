@@ -29,6 +29,7 @@ Texts = Annotated[
 ]
 EXPLAIN = Explaining()
 PAGES, PICTURES, OBJECTS = (".html", ".htm"), (".png", ".svg"), (".json",)
+FIRST = "heads"  # the figure, unless another is asked for
 NEAREST, LAST = 3, 3  # keys and layers that a table on a terminal shows
 LEAST = 0.005  # of a weight, to be named there
 FLAG = re.compile(r"--?[A-Za-z][A-Za-z_-]*($|=)")  # a text may begin with a hyphen, but not so
@@ -155,10 +156,11 @@ def looked_at(model: "Model", text: Any, *, settings: Explaining) -> None:
     elif out is None:
         table_of(found)
     elif draw is not None:
+        from clearhead.explain.figures import write
+
         picture = draw(look=found, model=model, text=text)
-        kind = Path(out).suffix.lower().removeprefix(".")
         with placed(out) as place:
-            picture.savefig(place, format=kind, **({"metadata": {"Date": None}} if kind == "svg" else {}))
+            write(picture, place, kind=Path(out).suffix.lower().removeprefix("."))
     else:
         line = Path(out).suffix.lower() in OBJECTS
         with written(out) as file:
@@ -168,16 +170,15 @@ def looked_at(model: "Model", text: Any, *, settings: Explaining) -> None:
 
 
 def drawer(settings: Explaining) -> Any:
-    """What draws the figure that is asked for, or the first one."""
+    """What draws the figure that is asked for, or all heads."""
     from functools import partial
-    from importlib import import_module
 
-    figures = import_module("clearhead.explain.figures")
-    name = settings.figure or next(iter(figures.FIGURES))
-    if name not in figures.FIGURES:
-        every = "; ".join(f"{one}: {what}" for one, what in figures.FIGURES.items())
-        raise SettingError(f"--figure {name!r} is not known; there are {every}")
-    return partial(figures.draw, name)
+    from clearhead.explain.figures import FIGURES, draw
+
+    name = settings.figure or FIRST
+    if name not in FIGURES:
+        raise SettingError(f"--figure {name!r} is not known; there are {', '.join(FIGURES)}")
+    return partial(draw, name)
 
 
 def table_of(look: "Look") -> None:

@@ -83,17 +83,21 @@ def save(figure: "Figure", path: str | PathLike[str]) -> None:
 
     Raises `SettingError` for another ending, or a place that cannot be written.
     """
-    from clearhead.explain.figures.canvas import styled
-
     place = Path(path)
     if place.suffix.lower() not in ENDINGS:
         raise SettingError(f"{place}: a figure is written as {' or '.join(ENDINGS)}; end its name so")
-    svg = place.suffix.lower() == ".svg"
-    nothing = {"Date": None, "Creator": None} if svg else {"Software": None}
     try:
-        with styled():
-            figure.savefig(place, format=place.suffix[1:].lower(), metadata=nothing, dpi=160)
+        write(figure, place, kind=place.suffix[1:].lower())
     except OSError as error:
         raise SettingError(
             f"{place} cannot be written ({error.strerror or error}); give another place"
         ) from error
+
+
+def write(figure: "Figure", place: Path, *, kind: str) -> None:
+    """Write a figure as "svg" or "png", whatever the name."""
+    from clearhead.explain.figures.canvas import styled
+
+    nothing = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    with styled():
+        figure.savefig(place, format=kind, metadata=nothing, dpi=160)
