@@ -94,13 +94,14 @@ def look(
     with record(model, layers=layers, heads=some) as seen:
         reading.run()
     (one,) = seen.records
+    layer_by_layer = lens(reading, candidates=candidates)
     return Look(
         model.name,
         kind_of(model),
         text,
         weights_of(reading, one, heads=some),
-        lens(reading, candidates=candidates),
-        answers_of(reading, candidates=candidates),
+        layer_by_layer,
+        answers_of(reading, layer_by_layer, candidates=candidates),
         reading.answer if model.translates else None,
         size_of(model),
         model.loaded.problem is Problem.REGRESSION,
@@ -185,14 +186,16 @@ def said_tokens(reading: Reading) -> tuple[Token, ...]:
     return tuple(found)
 
 
-def answers_of(reading: Reading, *, candidates: int) -> tuple[tuple[str, tuple[Share, ...]], ...]:
+def answers_of(
+    reading: Reading, found: Lens, *, candidates: int
+) -> tuple[tuple[str, tuple[Share, ...]], ...]:
     """What the model answers, as its own door says it."""
     model, text = reading.model, reading.text
     if model.answers:
         assert isinstance(text, tuple)
-        (found,) = model.answer([text])
-        rows = [Share(one.answer, one.score, one.start, one.end) for one in found.candidates[:candidates]]
-        none = [] if found.no_answer_score is None else [Share("no answer", found.no_answer_score)]
+        (best,) = model.answer([text])
+        rows = [Share(one.answer, one.score, one.start, one.end) for one in best.candidates[:candidates]]
+        none = [] if best.no_answer_score is None else [Share("no answer", best.no_answer_score)]
         return (("answer", tuple(sorted(rows + none, key=lambda row: -row.share))),)
     if model.tags:
         (tagged,) = model.predict([text])
@@ -200,7 +203,7 @@ def answers_of(reading: Reading, *, candidates: int) -> tuple[tuple[str, tuple[S
         return tuple(
             (word.text, (Share(word.tag, word.score or 0.0, word.start, word.end),)) for word in tagged.words
         )
-    last = lens(reading, candidates=candidates).layers[-1]
+    last = found.layers[-1]
     if model.translates:
         return (("answer", (Share(reading.answer, 1.0),)),)
     if model.speaks:
