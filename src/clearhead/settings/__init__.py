@@ -6,6 +6,7 @@ from clearhead.settings.asking import Asking, Empty, Format, Loading, Long, Open
 from clearhead.settings.embed import VECTORS, Contrasting, Embedded, Pairing, Searching, Vectors
 from clearhead.settings.fill import FILLERS, Answering, Encoder, Filling, Hidden, Masked, Scored
 from clearhead.settings.generating import PAIRS, Generating
+from clearhead.settings.grading import Grading
 from clearhead.settings.language import Corpus, Documents, Encode, Language, Scoring, Speaker
 from clearhead.settings.learning import (
     BALANCED,
@@ -63,6 +64,7 @@ __all__ = [
     "Finding",
     "Format",
     "Generating",
+    "Grading",
     "Hidden",
     "Kind",
     "Language",
