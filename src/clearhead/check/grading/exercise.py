@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -78,6 +79,11 @@ class Exercise:
         for size in range(self.sizes):
             for draw in range(DRAWS):
                 yield self.inputs(np.random.default_rng([size, draw]), size)
+
+    @cached_property
+    def known(self) -> list[tuple[Arguments, Any]]:
+        """Every input with its right answer, made once."""
+        return [(case, self.expected(case)) for case in self.cases()]
 
     def expected(self, arguments: Arguments) -> Any:
         """The reference's answer, in the form that is compared."""

@@ -40,25 +40,27 @@ def judge(exercise: Exercise, ask: Ask, *, function: str, taken: int | None = No
     if failing is None:
         return large_numbers(exercise, ask, function=function, notes=notes)
     if failing.answer.stopped:
-        return graded(exercise, function, failing=failing, why=capital(failing.answer.error), notes=notes)
-    found = list(mistaken(exercise, trials))
+        return graded(exercise, function, failing=failing, why=raised_by(failing), notes=notes)
+    if hint := undone(trials):
+        return Grade(function, exercise.name, Outcome.UNDONE, hint, notes=notes)
+    found = mistaken(exercise, trials)
     if found:
         notes += tuple(also_large(exercise, ask, wrong=found[0]))
         return named(exercise, function, failing=failing, found=found, notes=notes)
-    if hint := undone(trials):
-        return Grade(function, exercise.name, Outcome.UNDONE, hint, notes=notes)
     raised = next((trial for trial in trials if trial.answer.kind), None)
     if raised is not None and (raised is failing or raised.answer.stopped):
-        return graded(exercise, function, failing=raised, why=capital(raised.answer.error), notes=notes)
+        return graded(exercise, function, failing=raised, why=raised_by(raised), notes=notes)
     laws = tuple(broken(exercise, ask, trials=trials))
     return graded(exercise, function, failing=failing, why=explained(failing), laws=laws, notes=notes)
 
 
 def tried(exercise: Exercise, ask: Ask, *, taken: int | None = None, hard: bool = False) -> list[Trial]:
     """Every input with its answer; after one that stopped the process there are no more."""
-    cases = [fitting(exercise, case, taken=taken) for case in (exercise.hard if hard else exercise.cases())]
+    known = [(case, exercise.expected(case)) for case in exercise.hard] if hard else exercise.known
+    fit = [fitting(exercise, case, taken=taken) for case, _ in known]
     trials = [
-        Trial(case, exercise.expected(case), answer) for case, answer in zip(cases, ask(cases), strict=False)
+        Trial(case, right if len(case) == len(whole) else exercise.expected(case), answer)
+        for (whole, right), case, answer in zip(known, fit, ask(fit), strict=False)
     ]
     for trial in trials:
         if not trial.answer.kind:
@@ -189,6 +191,8 @@ def undone(trials: Sequence[Trial]) -> str:
         return "It returns nothing: write the computation, and `return` its result."
     if all(trial.answer.value is Ellipsis for trial in trials):
         return "It returns an ellipsis: write what goes there."
+    if all(isinstance(trial.answer.value, list | dict) and not trial.answer.value for trial in trials):
+        return "It returns nothing but an empty list or dictionary: write the computation."
     if all(unchanged(trial) for trial in trials):
         return "It returns its input as it is: replace this line by the computation."
     values = [np.asarray(trial.given) for trial in trials if not trial.misfit]
@@ -215,6 +219,8 @@ def unchanged(trial: Trial) -> bool:
 def broken(exercise: Exercise, ask: Ask, *, trials: Sequence[Trial]) -> list[str]:
     """The laws that some answer breaks."""
     usable = [trial for trial in trials if trial.given is not None][:SHOWN_LAWS]
+    if any(np.shape(trial.given) != np.shape(trial.expected) for trial in usable):
+        return []
     sentences = []
     for law in exercise.laws:
         seconds: list[Any] = [None] * len(usable)
@@ -265,6 +271,20 @@ def shown(trial: Trial) -> Any:
     if trial.answer.kind:
         return None
     return listed(trial.answer.value if trial.misfit or trial.given is None else trial.given)
+
+
+def raised_by(trial: Trial) -> str:
+    """Why there is no answer: their exception as it is, or what stopped the process."""
+    answer = trial.answer
+    match answer.kind:
+        case "time":
+            return capital(answer.error) + ": does a loop not end? (--time allows more)"
+        case "memory":
+            return f"It takes more memory than it may (--memory allows more): {answer.error}"
+        case "ended" | "form":
+            return capital(answer.error) + "."
+        case _:
+            return answer.error
 
 
 def capital(sentence: str) -> str:

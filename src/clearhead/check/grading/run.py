@@ -35,8 +35,6 @@ def graded(path: str | Path, asked: Grading) -> Iterator[Grade]:
     file, function = parted(str(path))
     cells = cells_of(file)
     chosen = None if asked.exercise is None else named(asked.exercise)
-    if function is None or chosen is None:  # what the source says is enough to know what to ask
-        jobs_of(functions_in(cells), file, function=function, chosen=chosen)
     with Process(cells, file.resolve().parent, limits=asked) as process:
         there = [name for name in functions_in(cells) if name in process.functions]
         there += [name for name in process.functions if name in BY_FUNCTION and name not in there]

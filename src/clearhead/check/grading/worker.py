@@ -113,7 +113,7 @@ class Graded:
         torch = [kind for kind in ("torch.float64", "torch.float32") if "torch" in sys.modules]
         jax = [kind for kind in ("jax",) if "jax" in sys.modules]
         first = [*torch, "numpy"] if "torch" in mine and "numpy" not in mine else ["numpy", *torch]
-        return [kind + way for kind in [*first, *jax] for way in ("", " stacked")] + ["lists"]
+        return [kind + way for kind in [*first, *jax] for way in ("", " stacked", " boxed")] + ["lists"]
 
 
 def arity(function: Callable[..., Any]) -> list[int | None]:
@@ -129,11 +129,16 @@ def arity(function: Callable[..., Any]) -> list[int | None]:
 
 
 def prepared(value: Any, kind: str) -> Any:
-    """An argument in one kind of numbers; `stacked` makes arrays of lists of numbers, too."""
-    library, _, stacked = kind.partition(" ")
+    """An argument in one kind of numbers.
+
+    A list of numbers may be `stacked`, one array, or `boxed`, a list of arrays [1, 1], as products of matrices
+    are.
+    """
+    library, _, way = kind.partition(" ")
     if isinstance(value, list):
-        if stacked and value and all(isinstance(item, int | float) for item in value):
-            return prepared(np.asarray(value), kind)
+        if way and value and all(isinstance(item, int | float) for item in value):
+            boxes = [np.full((1, 1), item) for item in value]
+            return prepared(np.asarray(value) if way == "stacked" else boxes, kind)
         return [prepared(item, kind) for item in value]
     if not isinstance(value, np.ndarray):
         return value

@@ -215,6 +215,13 @@ BEST_HYPOTHESIS = Exercise(
         ),
         ("worst", "order", "The worst hypothesis is returned.", "The best is: the largest score."),
     ),
+    laws=(
+        Law(
+            "of equally long ones the largest total is best",
+            lambda arguments, _, second: int(second) == int(np.argmax(arguments[0])),
+            other=lambda arguments: (arguments[0], np.full_like(arguments[1], 3), arguments[2]),
+        ),
+    ),
     form=single,
     starter="""\
 def best_hypothesis(totals, lengths, length_penalty):

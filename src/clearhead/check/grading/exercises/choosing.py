@@ -230,6 +230,13 @@ SAMPLE = Exercise(
             "It is the first whose sum lies above the number.",
         ),
     ),
+    laws=(
+        Law(
+            "the number 0 falls in the first token",
+            lambda _, __, second: int(second) == 0,
+            other=lambda arguments: (arguments[0], 0.0),
+        ),
+    ),
     form=single,
     starter="""\
 def sample(logits, uniform):

@@ -134,9 +134,7 @@ def list_twin(arguments: Arguments, wrong: Wrong) -> np.ndarray:
 
 
 def list_inputs(random: Random, size: int) -> Arguments:
-    items = draw(random, size, shape=(size + 1,))
-    # Where dot products are matrix products, they are arrays of one number.
-    return ([np.array([[item]]) for item in items] if random.integers(2) else items.tolist(),)
+    return (draw(random, size, shape=(size + 1,)).tolist(),)
 
 
 def matrix_inputs(random: Random, size: int) -> Arguments:
