@@ -119,3 +119,115 @@ def beam_search(log_probabilities, beams, length):
 
 def best_hypothesis(totals, lengths, length_penalty):
     return max(range(len(totals)), key=lambda one: totals[one] / lengths[one] ** length_penalty)
+
+
+def shared(Q, K, V, seen=None):
+    scores = Q @ K.T / np.sqrt(K.shape[-1])
+    scores = scores if seen is None else scores + np.where(seen, 0, -np.inf)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return (powers @ V) / powers.sum(-1, keepdims=True)
+
+
+def causal_attention(Q, K, V):
+    return np.vstack([shared(Q[[row]], K[: row + 1], V[: row + 1]) for row in range(len(Q))])
+
+
+def masked_attention(Q, K, V, mask):
+    return shared(Q, K, V, np.tile(mask, (len(Q), 1)) == 1)
+
+
+def cross_attention(x, memory, Wq, Wk, Wv):
+    return shared(x @ Wq.T @ Wk, memory * np.sqrt(len(Wq) / len(Wk)), memory @ Wv.T)
+
+
+def grouped_attention(Q, K, V):
+    K, V = np.repeat(K, len(Q) // len(K), axis=0), np.repeat(V, len(Q) // len(V), axis=0)
+    scores = np.einsum("hqd,hkd->hqk", Q, K) / np.sqrt(Q.shape[-1])
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.einsum("hqk,hkd->hqd", powers / powers.sum(-1, keepdims=True), V)
+
+
+def cached_step(q, k, v, cached_keys, cached_values):
+    keys, values = [*cached_keys], [*cached_values]
+    rows = []
+    for row in range(len(q)):
+        keys.append(k[row])
+        values.append(v[row])
+        rows.append(shared(q[[row]], np.array(keys), np.array(values)))
+    return np.concatenate(rows)
+
+
+def feed_forward(x, W1, b1, W2, b2):
+    return np.array([W2 @ np.clip(W1 @ row + b1, 0, None) + b2 for row in x])
+
+
+def gelu(x):
+    import math
+
+    return np.array([number - number * math.erfc(number / 2**0.5) / 2 for number in x])
+
+
+def gelu_tanh(x):
+    return x / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * x * (1 + 0.044715 * x * x)))
+
+
+def encoder_block(x, Wq, Wk, Wv, W1, W2):
+    x = layer_norm(x + shared(x @ Wq.T, x @ Wk.T, x @ Wv.T))
+    return layer_norm(x + np.maximum(x @ W1.T, 0) @ W2.T)
+
+
+def encoder_block_norm_before(x, Wq, Wk, Wv, W1, W2):
+    y = layer_norm(x)
+    x = x + shared(y @ Wq.T, y @ Wk.T, y @ Wv.T)
+    return x + np.maximum(layer_norm(x) @ W1.T, 0) @ W2.T
+
+
+def decoder_block(x, memory, Wq, Wk, Wv, Uq, Uk, Uv, W1, W2):
+    x = layer_norm(x + causal_attention(x @ Wq.T, x @ Wk.T, x @ Wv.T))
+    x = layer_norm(x + shared(x @ Uq.T, memory @ Uk.T, memory @ Uv.T))
+    return layer_norm(x + np.maximum(x @ W1.T, 0) @ W2.T)
+
+
+def sinusoidal_positions(count, width):
+    table = np.empty((count, width))
+    angle = np.outer(np.arange(count), np.exp(-np.log(10000) * np.arange(0, width, 2) / width))
+    table[:, ::2], table[:, 1::2] = np.sin(angle), np.cos(angle)
+    return table
+
+
+def rotary(x, base=10000.0):
+    n = x.shape[1]
+    angle = np.outer(np.arange(len(x)), base ** (-np.arange(0, n, 2) / n))
+    angle = np.hstack([angle, angle])
+    half = np.hstack([-x[:, n // 2 :], x[:, : n // 2]])
+    return x * np.cos(angle) + half * np.sin(angle)
+
+
+def relative_bias(table, queries, keys):
+    most = (len(table) - 1) // 2
+    return [[table[max(-most, min(most, j - i)) + most] for j in range(keys)] for i in range(queries)]
+
+
+def cross_entropy(logits, labels, smoothing=0.0):
+    losses = []
+    for row, label in zip(logits, labels):
+        if label != -100:
+            said = row - np.log(np.exp(row).sum())
+            wanted = np.full(len(row), smoothing / len(row))
+            wanted[label] += 1 - smoothing
+            losses.append(-(wanted * said).sum())
+    return np.mean(losses)
+
+
+def next_token_loss(logits, ids):
+    return cross_entropy(logits, [*ids[1:], -100])
+
+
+def accumulated_loss(parts):
+    return sum(part.mean() * len(part) for part in parts) / sum(map(len, parts))
+
+
+def inverse_root_rate(step, width, warm_up):
+    if step < warm_up:
+        return step / (warm_up * np.sqrt(warm_up * width))
+    return 1 / np.sqrt(step * width)

@@ -75,3 +75,98 @@ def beam_search(log_probabilities, beams, length):
 
 def best_hypothesis(totals, lengths, length_penalty):
     return torch.argmax(totals / lengths.pow(length_penalty))
+
+
+def attended(Q, K, V, **more):
+    return functional.scaled_dot_product_attention(Q, K, V, **more)
+
+
+def causal_attention(Q, K, V):
+    return attended(Q, K, V, is_causal=True)
+
+
+def masked_attention(Q, K, V, mask):
+    return attended(Q, K, V, attn_mask=mask.bool()[None].expand(len(Q), -1))
+
+
+def cross_attention(x, memory, Wq, Wk, Wv):
+    return attended(functional.linear(x, Wq), functional.linear(memory, Wk), functional.linear(memory, Wv))
+
+
+def grouped_attention(Q, K, V):
+    group = len(Q) // len(K)
+    return attended(Q, K.repeat_interleave(group, 0), V.repeat_interleave(group, 0))
+
+
+def cached_step(q, k, v, cached_keys, cached_values):
+    keys, values = torch.cat([cached_keys, k]), torch.cat([cached_values, v])
+    seen = torch.ones(len(q), len(keys)).tril(len(cached_keys)).bool()
+    return attended(q, keys, values, attn_mask=seen)
+
+
+def feed_forward(x, W1, b1, W2, b2):
+    return functional.linear(torch.relu(functional.linear(x, W1, b1)), W2, b2)
+
+
+def gelu(x):
+    return functional.gelu(x)
+
+
+def gelu_tanh(x):
+    return functional.gelu(x, approximate="tanh")
+
+
+def block(x, weights, first, last):
+    y = first(x)
+    x = last(x + attended(*(functional.linear(y, weight) for weight in weights[:3])))
+    return last(x + functional.linear(torch.relu(functional.linear(first(x), weights[3])), weights[4]))
+
+
+def encoder_block(x, Wq, Wk, Wv, W1, W2):
+    return block(x, (Wq, Wk, Wv, W1, W2), lambda x: x, layer_norm)
+
+
+def encoder_block_norm_before(x, Wq, Wk, Wv, W1, W2):
+    return block(x, (Wq, Wk, Wv, W1, W2), layer_norm, lambda x: x)
+
+
+def decoder_block(x, memory, Wq, Wk, Wv, Uq, Uk, Uv, W1, W2):
+    x = layer_norm(x + causal_attention(x @ Wq.T, x @ Wk.T, x @ Wv.T))
+    x = layer_norm(x + cross_attention(x, memory, Uq, Uk, Uv))
+    return layer_norm(x + torch.relu(x @ W1.T) @ W2.T)
+
+
+def sinusoidal_positions(count, width):
+    angle = torch.arange(count)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
+    return torch.stack([angle.sin(), angle.cos()], dim=2).flatten(1)
+
+
+def rotary(x, base=10000.0):
+    real, imaginary = x.chunk(2, dim=1)
+    pairs = real.shape[1]
+    angle = torch.arange(len(x))[:, None] * base ** (-torch.arange(pairs, dtype=x.dtype) / pairs)
+    turned = torch.complex(real, imaginary) * torch.polar(torch.ones_like(angle), angle)
+    return torch.cat([turned.real, turned.imag], dim=1)
+
+
+def relative_bias(table, queries, keys):
+    most = len(table) // 2
+    ahead = torch.arange(keys) - torch.arange(queries)[:, None]
+    return table[ahead.clamp(-most, most) + most]
+
+
+def cross_entropy(logits, labels, smoothing=0.0):
+    return functional.cross_entropy(logits, labels, label_smoothing=smoothing, ignore_index=-100)
+
+
+def next_token_loss(logits, ids):
+    return functional.cross_entropy(logits[:-1], ids[1:])
+
+
+def accumulated_loss(parts):
+    return torch.cat(list(parts)).mean()
+
+
+def inverse_root_rate(step, width, warm_up):
+    step, width, warm_up = (torch.tensor(float(one)) for one in (step, width, warm_up))
+    return width.rsqrt() * torch.minimum(step.rsqrt(), step * warm_up**-1.5)

@@ -131,7 +131,8 @@ def arity(function: Callable[..., Any]) -> list[int | None]:
 def prepared(value: Any, kind: str) -> Any:
     """An argument in one kind of numbers.
 
-    A list of numbers may be `stacked`, one array, or `boxed`, a list of arrays [1, 1], as products of matrices
+    A list of numbers may be `stacked`, one array, or `boxed`, a list of arrays [1, 1], as products of
+    matrices
     are.
     """
     library, _, way = kind.partition(" ")

@@ -4,17 +4,40 @@ from clearhead.check.grading.exercise import Exercise
 from clearhead.check.grading.exercises import (
     attention,
     beams,
+    blocks,
+    bpe,
+    choosing,
+    decoders,
+    distances,
+    filtering,
+    heads,
+    layers,
+    losses,
+    norms,
+    positions,
+    rows,
+    sharing,
+    softmax,
+    training,
+)
+
+FILES = (
+    softmax,
+    attention,
+    heads,
+    norms,
     bpe,
     choosing,
     filtering,
-    heads,
-    norms,
-    softmax,
+    beams,
+    rows,
+    sharing,
+    layers,
+    blocks,
+    positions,
+    distances,
+    losses,
+    training,
 )
-
-EXERCISES: dict[str, Exercise] = {
-    exercise.name: exercise
-    for file in (softmax, attention, heads, norms, bpe, choosing, filtering, beams)
-    for exercise in file.EXERCISES
-}
+EXERCISES: dict[str, Exercise] = {exercise.name: exercise for file in FILES for exercise in file.EXERCISES}
 BY_FUNCTION = {name: exercise for exercise in EXERCISES.values() for name in exercise.accepts}
