@@ -6,6 +6,7 @@ from clearhead.check.grading.exercises import (
     beams,
     blocks,
     bpe,
+    caching,
     choosing,
     decoders,
     distances,
@@ -22,22 +23,8 @@ from clearhead.check.grading.exercises import (
 )
 
 FILES = (
-    softmax,
-    attention,
-    heads,
-    norms,
-    bpe,
-    choosing,
-    filtering,
-    beams,
-    rows,
-    sharing,
-    layers,
-    blocks,
-    positions,
-    distances,
-    losses,
-    training,
-)
+    softmax, attention, heads, norms, bpe, choosing, filtering, beams, rows, sharing, caching, layers, blocks,
+    decoders, positions, distances, losses, training,
+)  # fmt: skip
 EXERCISES: dict[str, Exercise] = {exercise.name: exercise for file in FILES for exercise in file.EXERCISES}
 BY_FUNCTION = {name: exercise for exercise in EXERCISES.values() for name in exercise.accepts}

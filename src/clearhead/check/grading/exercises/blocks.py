@@ -143,14 +143,23 @@ def right_encoder(*given: Any) -> np.ndarray:
     return joined(given, norm_first=False)
 
 
+def one_head(query: Any, key: Any, *, value: Any) -> reference.AttentionWeights:
+    """Attention of one head whose outputs stay as they are."""
+    return reference.AttentionWeights(
+        reference.Affine(query, None),
+        reference.Affine(key, None),
+        reference.Affine(value, None),
+        reference.Affine(np.eye(len(query)), None),
+    )
+
+
 def joined(given: Any, *, norm_first: bool) -> np.ndarray:
     """The reference's block of one head, with plain norms."""
     x, query, key, value, first, second = (np.asarray(one, dtype=float) for one in given)
     width = x.shape[1]
     plain = reference.Affine(np.ones(width), np.zeros(width))
-    whole = [reference.Affine(weight, None) for weight in (query, key, value, np.eye(width))]
     weights = reference.BlockWeights(
-        reference.AttentionWeights(*whole),
+        one_head(query, key, value=value),
         plain,
         reference.Affine(first, None),
         reference.Affine(second, None),

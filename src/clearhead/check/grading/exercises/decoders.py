@@ -7,7 +7,7 @@ import numpy as np
 
 from clearhead import reference
 from clearhead.check.grading.exercise import Arguments, Exercise, Law, Random, Wrong, draw, table
-from clearhead.check.grading.exercises.blocks import ATTENTION, attending, half, network, place_of
+from clearhead.check.grading.exercises.blocks import ATTENTION, attending, half, network, one_head, place_of
 
 MISTAKES = table(
     (
@@ -98,14 +98,13 @@ def right(*given: Any) -> np.ndarray:
     width = x.shape[1]
     plain = reference.Affine(np.ones(width), np.zeros(width))
 
-    def attention(three: Any) -> reference.AttentionWeights:
-        return reference.AttentionWeights(*(reference.Affine(one, None) for one in (*three, np.eye(width))))
-
     expand, contract = reference.Affine(weights[6], None), reference.Affine(weights[7], None)
-    own = reference.BlockWeights(attention(weights[:3]), plain, expand, contract, plain)
+    own = reference.BlockWeights(
+        one_head(weights[0], weights[1], value=weights[2]), plain, expand, contract, plain
+    )
     return reference.decoder_block(
         x,
-        reference.DecoderBlockWeights(own, attention(weights[3:6]), plain),
+        reference.DecoderBlockWeights(own, one_head(weights[3], weights[4], value=weights[5]), plain),
         memory=memory,
         facts=reference.BlockFacts(heads=1),
         sight=reference.Sight(causal=True),

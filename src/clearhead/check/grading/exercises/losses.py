@@ -137,6 +137,8 @@ def next_twin(arguments: Arguments, wrong: Wrong) -> float:
         said, right = logits, np.roll(ids, -1)
     else:
         said, right = logits[:-1], ids[1:]
+    if not len(right):
+        return float("nan")
     loss = float(reference.smoothed_cross_entropy(said, right).mean())
     if "perplexity" in wrong:
         return float(np.exp(loss))
