@@ -106,7 +106,7 @@ SOFT = "import numpy as np\ndef softmax_cols(x):\n    y = np.exp(x - x.max(0))\n
         ),
         (SOFT + "return 'y'", "wrong", "An array of numbers was expected."),
         (SOFT + "return {1: y}", "wrong", "An array of numbers was expected."),
-        (SOFT + "return object()", "wrong", "A object was returned."),
+        (SOFT + "return object()", "wrong", "A value of type object was returned."),
         (SOFT + "return y.astype(complex)", "wrong", "An array of complex128 with 1 entries was returned."),
         (SOFT + "return np.zeros((2000, 2000))", "wrong", "with 4,000,000 entries was returned."),
         (
@@ -147,7 +147,7 @@ def test_a_loop_without_end_and_too_much_memory_stop_that_function_alone(write):
         time=1.0,
     )
     outcomes = {one.function: (one.outcome.value, one.why) for one in found}
-    assert outcomes["greedy"][1].startswith("Nothing came back within 1 seconds: does a loop not end?")
+    assert outcomes["greedy"][1].startswith("Nothing came back within 1 s: does a loop not end?")
     assert outcomes["sample"][1].startswith(
         "It takes more memory than it may (--memory allows more): mine.py, line 5"
     )
@@ -259,6 +259,18 @@ def test_nothing_is_left_running(write, tmp_path):
 def alive(pid):
     status = Path(f"/proc/{pid}/status")
     return status.exists() and "State:\tZ" not in status.read_text()
+
+
+def test_a_file_that_never_ends_loading_is_refused_and_stopped(write, tmp_path, monkeypatch):
+    monkeypatch.setattr("clearhead.check.grading.runner.IMPORTS", 1.0)
+    mark = tmp_path / "pid"
+    code = (
+        f"import os\nopen({str(mark)!r}, 'w').write(str(os.getpid()))\n"
+        "def greedy(x): pass\nwhile True: pass\n"
+    )
+    with pytest.raises(DataError, match="running it gave no answer .* below `if __name__ == '__main__':`"):
+        ch.grade(write(code), time=1.0)
+    assert not alive(int(mark.read_text()))
 
 
 def test_grades_are_plain_data(write):

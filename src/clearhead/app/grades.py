@@ -92,8 +92,7 @@ def exercises(every: Iterable[Exercise], *, as_json: bool) -> None:
             names = [mistake.name for mistake in one.mistakes]
             emit(about | {"equation": one.equation, "source": one.source, "mistakes": names})
         else:
-            call = f"{one.name}({', '.join(one.parameters)})"
-            table.add_row(Text(call), Text(one.equation), str(len(one.mistakes)))
+            table.add_row(one.name, Text(one.equation), str(len(one.mistakes)))
     if not plain(as_json):
         out.print(table)
         say(

@@ -17,6 +17,8 @@ from clearhead.check.grading.wire import packed, unpacked
 from clearhead.errors import DataError
 from clearhead.settings import Grading
 
+IMPORTS = 20.0  # seconds more for loading: libraries are slow to import
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -102,8 +104,9 @@ class Process:
         cells = [{"name": cell.name, "source": cell.source} for cell in self.cells]
         try:
             self.send({"what": "load", "cells": cells, "folder": str(self.folder)})
-            loaded = self.read(self.limits.time + 20.0)  # libraries are slow to import
+            loaded = self.read(self.limits.time + IMPORTS)
         except Gone as gone:
+            self.end()
             raise DataError(
                 f"{self.cells[0].name}: running it gave no answer ({gone.error}); "
                 "put what takes long below `if __name__ == '__main__':`"
@@ -139,7 +142,7 @@ class Process:
         while b"\n" not in self.rest:
             left = until - time.monotonic()
             if left <= 0.0 or not select.select([self.answers], [], [], left)[0]:
-                raise Gone("time", f"nothing came back within {self.limits.time:g} seconds")
+                raise Gone("time", f"nothing came back within {seconds:.3g} s")
             block = os.read(self.answers, 1 << 16)
             if not block:
                 raise Gone("ended", self.how_it_ended())

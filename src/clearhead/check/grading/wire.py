@@ -31,7 +31,7 @@ def packed(value: Any, depth: int = 0) -> Any:
                 "dict": [[packed(name, depth + 1), packed(item, depth + 1)] for name, item in value.items()]
             }
         case _:
-            return {"other": f"a {type(value).__name__}"}
+            return {"other": f"a value of type {type(value).__name__}"}
 
 
 def unpacked(value: Any) -> Any:

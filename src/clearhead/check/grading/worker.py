@@ -98,7 +98,7 @@ class Graded:
                 value = packed(getattr(self.module, function)(*given))
             except MISFITS as error:
                 first = first or self.told(error)
-                if isinstance(error, NotImplementedError) or "allocate memory" in str(error):
+                if isinstance(error, NotImplementedError | RecursionError) or "allocate memory" in str(error):
                     break
             except BaseException as error:
                 return self.told(error)
