@@ -1,6 +1,7 @@
 """Every exercise: what is right passes, in several ways of writing it; every known mistake is named."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -155,3 +156,31 @@ def test_names_of_functions_belong_to_one_exercise():
     assert len(names) == len(set(names)) == len(BY_FUNCTION)
     assert all(exercise.accepts[0] in exercise.starter for exercise in EXERCISES.values())
     assert list(EXERCISES)[: len(SOURCES)] == SOURCES
+
+
+ODD = [
+    3, True, -0.5, 10**30, "x", [], {}, [[]], [[1, 2], [3]], [[1.0, 2.0]], {"a": "b"}, {"a": [1]}, {"a": 1.5},
+    [{}], [{"a": 2}, None], [None], ["a"], np.zeros(0), np.zeros((2, 2)), np.full((1, 1), np.nan),
+    [np.zeros((2, 1)), np.zeros((1, 1))], np.array([True]), np.full(3, np.inf), [[[1.0]]], np.arange(3),
+]  # fmt: skip
+
+
+@every_exercise
+def test_whatever_comes_back_is_graded_without_an_error_of_ours(name):
+    exercise = EXERCISES[name]
+    for odd in ODD[len(name) % 3 :: 3]:
+        told = unpacked(json.loads(json.dumps(packed(odd))))
+        found = judge(exercise, lambda cases, told=told: [Answer(told)] * len(cases), function=name)
+        assert found.outcome in (Outcome.WRONG, Outcome.UNDONE), (odd, found)
+        json.dumps(asdict(found), allow_nan=False)
+
+
+@every_exercise
+def test_answers_that_are_right_once_and_odd_then_are_graded_too(name):
+    exercise = EXERCISES[name]
+    for odd in ODD[len(name) % 6 :: 6]:
+        given = [Answer(exercise.right(*case)) for case in exercise.cases()]
+        given[-1] = Answer(odd)
+        found = judge(exercise, lambda cases, given=given: given[: len(cases)], function=name)
+        assert found.outcome in (Outcome.WRONG, Outcome.RIGHT), (odd, found)
+        json.dumps(asdict(found), allow_nan=False)

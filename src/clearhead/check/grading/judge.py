@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from clearhead.check.grading.exercise import NOTHING, Arguments, Exercise, Wrong
+from clearhead.check.grading.exercise import NOTHING, Arguments, Exercise, Law, Wrong
 from clearhead.check.grading.numbers import close, listed
 from clearhead.check.grading.runner import Answer
 from clearhead.check.grading.trial import Trial, explained, raised_by, shown, undone
 from clearhead.check.grading.verdict import Example, Grade, Outcome
 
 Ask = Callable[[Sequence[Arguments]], list[Answer]]
+UNFIT = (ValueError, TypeError, KeyError, IndexError, OverflowError)
 SHOWN_LAWS = 8  # inputs on which laws are tried
 UNLIKE = 12  # pairs of mistakes that are named beside the first
 
@@ -51,7 +52,7 @@ def tried(exercise: Exercise, ask: Ask, *, taken: int | None = None, hard: bool 
         if not trial.answer.kind:
             try:
                 trial.given = exercise.form(trial.answer.value)
-            except (ValueError, TypeError, KeyError) as error:
+            except UNFIT as error:
                 trial.misfit = str(error)
     return trials
 
@@ -179,12 +180,24 @@ def broken(exercise: Exercise, ask: Ask, *, trials: Sequence[Trial]) -> list[str
             answers = ask(others)
             if len(answers) < len(others) or any(answer.kind for answer in answers):
                 continue
-            seconds = [exercise.form(answer.value) for answer in answers]
+            try:
+                seconds = [exercise.form(answer.value) for answer in answers]
+            except UNFIT:
+                continue
         for trial, second in zip(usable, seconds, strict=True):
-            if not law.holds(trial.arguments, trial.given, second):
+            if not held(law, trial, second=second):
                 sentences.append(law.sentence)
                 break
     return sentences
+
+
+def held(law: Law, trial: Trial, *, second: Any) -> bool:
+    """Whether a law holds for an answer; it does not for one of which it cannot even be asked."""
+    try:
+        with np.errstate(all="ignore"):
+            return law.holds(trial.arguments, trial.given, second)
+    except UNFIT:
+        return False
 
 
 def graded(exercise: Exercise, function: str, *, failing: Trial, why: str, **more: Any) -> Grade:

@@ -13,7 +13,7 @@ def numbers(answer: Any) -> np.ndarray:
         raise ValueError("an array of numbers was expected")
     try:
         return np.asarray(answer, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError("an array of numbers was expected, all rows of equal length") from None
 
 
