@@ -21,6 +21,7 @@ _PLACES = {
     "evaluate": "clearhead.infer.evaluate",
     "generate": "clearhead.infer.generate",
     "get": "clearhead.checkpoint.catalog",
+    "grade": "clearhead.check.grading.run",
     "load": "clearhead.infer.model",
     "record": "clearhead.explain.record",
     "train": "clearhead.learn.run",
@@ -29,6 +30,7 @@ _PLACES = {
 
 if TYPE_CHECKING:
     from clearhead.check.finding import Finding
+    from clearhead.check.grading.run import grade
     from clearhead.check.verify import verify
     from clearhead.checkpoint.catalog import get
     from clearhead.errors import ClearheadError
@@ -47,6 +49,7 @@ __all__ = [
     "evaluate",
     "generate",
     "get",
+    "grade",
     "load",
     "record",
     "train",

@@ -16,6 +16,7 @@ from clearhead.app import (
     embedding,
     explaining,
     filling,
+    grading,
     merging,
     speaking,
     tagging,
@@ -62,7 +63,8 @@ app = App(
     version=__version__,
     version_flags=["--version"],
     help_epilogue=(
-        "Exit status: 0 done; 1 ran, and the answer is no (a promise broken); 2 could not run; 130 stopped."
+        "Exit status: 0 done; 1 ran, and the answer is no (a promise broken, a wrong solution); "
+        "2 could not run; 130 stopped."
     ),
     exit_on_error=False,
     print_error=False,
@@ -86,6 +88,7 @@ tokenizer.command(tokenizing.tokenizer_encode, name="encode")
 app.command(tokenizer)
 VERBS: tuple[Callable[..., int], ...] = (
     verbs.evaluate, verbs.predict, speaking.generate, speaking.chat, explaining.explain, verbs.verify,
+    grading.grade,
     merging.merge, around.get, around.info, around.env, around.demo,
 )  # fmt: skip
 for verb in VERBS:

@@ -1,15 +1,13 @@
 """What people see: progress and notes on stderr, results on stdout (JSON lines where nobody is looking)."""
 
-import json
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from clearhead.app.terminal import as_line, emit, out, plain, say, shown
 from clearhead.app.writing import written
 from clearhead.check.finding import Finding, Verdict
 from clearhead.checkpoint import catalog as names
@@ -34,41 +32,7 @@ Said = Answer | Continued | Filled | AnswerResult
 Asked = Row | Question
 
 
-class Pipe(Console):
-    """A console whose reader may leave: that is the command's business, not a reason to exit here."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError(self.stderr)
-
-
 INPUT = "input_"  # before the name of a column that is named like one of ours
-out = Pipe(highlight=False)
-err = Pipe(stderr=True, highlight=False)
-
-
-def say(line: str) -> None:
-    """One line of progress."""
-    err.print(shown(line), soft_wrap=True)
-
-
-def shown(text: str) -> Text:
-    """A text for a terminal, which obeys nothing in it."""
-    return Text(visible(text))
-
-
-def plain(as_json: bool) -> bool:
-    """Whether to print JSON: asked for, or nobody is looking."""
-    return as_json or not sys.stdout.isatty()
-
-
-def emit(value: Mapping[str, Any]) -> None:
-    """One JSON object on one line, numbers unrounded."""
-    sys.stdout.write(as_line(value))
-
-
-def as_line(value: Mapping[str, Any]) -> str:
-    """One JSON object on one line."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def span(seconds: float) -> str:

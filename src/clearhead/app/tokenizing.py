@@ -27,11 +27,12 @@ def tokenizer_encode(settings: Encoding, *, json: Json = False) -> int:
     from rich.progress import Progress, SpinnerColumn, TextColumn
 
     from clearhead.app import show
+    from clearhead.app.terminal import err
     from clearhead.data.wording import argument, counted
     from clearhead.learn.encode import Encoder
 
     encoder = Encoder(settings)
-    bar = Progress(SpinnerColumn(), TextColumn("{task.description}"), console=show.err)
+    bar = Progress(SpinnerColumn(), TextColumn("{task.description}"), console=err)
     with bar:
         task = bar.add_task("reading")
         try:

@@ -9,7 +9,8 @@ from typing import Any
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from clearhead.app.show import decimal, emit, err, percent, plain, say, span
+from clearhead.app.show import decimal, percent, span
+from clearhead.app.terminal import emit, err, plain, say
 from clearhead.data.wording import argument, counted
 from clearhead.explain.summary import Told
 from clearhead.learn.course import Course

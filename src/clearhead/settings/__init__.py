@@ -7,6 +7,7 @@ from clearhead.settings.embed import VECTORS, Contrasting, Embedded, Pairing, Se
 from clearhead.settings.explain import Explaining
 from clearhead.settings.fill import FILLERS, Answering, Encoder, Filling, Hidden, Masked, Scored
 from clearhead.settings.generating import PAIRS, Generating
+from clearhead.settings.grading import Grading
 from clearhead.settings.language import Corpus, Documents, Encode, Language, Scoring, Speaker
 from clearhead.settings.learning import (
     BALANCED,
@@ -65,6 +66,7 @@ __all__ = [
     "Finding",
     "Format",
     "Generating",
+    "Grading",
     "Hidden",
     "Kind",
     "Language",
