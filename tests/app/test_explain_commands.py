@@ -351,12 +351,22 @@ def test_a_port_that_is_taken_is_named_with_its_flag(refusal, folders):
     assert f"--port {port} cannot be had (Address already in use); give another, or leave it out" in line
 
 
+def heard():
+    """Ctrl-C is heard."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_ends_the_server(folders):
     words = [sys.executable, "-m", "clearhead", "explain", str(folders / "bert"), "--live"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        assert json.loads(running.stdout.readline())["url"].startswith("http://127.0.0.1:")
-        running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=20)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    # Where the tests run in the background of a shell, SIGINT is ignored, and a child inherits that.
+    with subprocess.Popen(words, preexec_fn=heard, **pipes) as running:
+        try:
+            assert json.loads(running.stdout.readline())["url"].startswith("http://127.0.0.1:")
+            running.send_signal(signal.SIGINT)
+            out, err = running.communicate(timeout=60)
+        finally:
+            running.kill()
     assert running.returncode == 0 and not out and err.endswith("stopped\n") and "Traceback" not in err
 
 
