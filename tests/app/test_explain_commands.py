@@ -231,7 +231,7 @@ def test_a_model_is_told_from_a_text(run, refusal, folders, tmp_path, monkeypatc
     for flag, *value in (("--out", "x.html"), ("--layers", "0"), ("--heads", "0"), ("--live",)):
         line = refusal("explain", bert, "minilm", TEXT, flag, *value)
         assert f"{flag} is for one model, and two are given" in line
-    assert "the models' numbers have other shapes" in refusal("explain", bert, folders / "llama", TEXT)
+    assert "the models have 5 and 3 layers" in refusal("explain", bert, folders / "llama", TEXT)
 
 
 # Live

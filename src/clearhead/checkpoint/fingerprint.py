@@ -21,6 +21,7 @@ from clearhead.checkpoint.embedding import MODULES
 from clearhead.checkpoint.files import files_in, read_json
 from clearhead.data.rows import bare_name
 from clearhead.engine.modes import own_modes
+from clearhead.engine.watching import unwatched
 from clearhead.errors import ClearheadError, FolderError, NotFinite, naming_place
 from clearhead.model.config import Over
 from clearhead.model.kernels import Context
@@ -74,7 +75,7 @@ def answers(network: Transformer, ids: list[list[int]], *, segments: list[list[i
     """The first numbers of what the network makes of each input: the head's, or the first token's vector."""
     batch = pack(ids, segments)
     context = Context.of(batch.layout)
-    with InDouble():
+    with InDouble(), unwatched():  # of the weights, not of what somebody changes on the way
         stream = network(batch, context)
         firsts = [stream[rows][0] for rows in batch.layout.slices]
         if network.fill:

@@ -5,9 +5,10 @@ it knows nothing of what they are for. Watchers belong to a thread, not to the n
 may watch one network, each for itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
@@ -41,6 +42,7 @@ class Meeting:
     queries: Tensor  # [tokens, heads, head_width]
     spans: Sequence[Any]  # the model's `Span`, one a text
     sight: Any  # the model's `Sight`
+    weights: dict[int, Tensor] = field(default_factory=dict)  # that were changed, by the text's place
 
 
 @runtime_checkable
@@ -67,3 +69,13 @@ class Watcher(Protocol):
 
 
 WATCHERS: ContextVar[tuple[Watcher, ...]] = ContextVar("WATCHERS", default=())
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Nobody watches the calls in here."""
+    token = WATCHERS.set(())
+    try:
+        yield
+    finally:
+        WATCHERS.reset(token)

@@ -45,6 +45,8 @@ class Asked:
         points = default if what is None else names_of(what, config)
         kept = layers_of(layers, config)
         some = None if heads is None else numbers(heads, "heads", count=config.heads)
+        if some == ():
+            raise SettingError("heads=[] asks for nothing; give some, or leave it out")
         rows: tuple[int, ...] | slice | None
         if queries is None or isinstance(queries, slice):
             rows = queries
@@ -100,7 +102,10 @@ def network_of(model: object) -> Transformer:
 
 def names_of(what: str | Iterable[str], config: Config) -> tuple[str, ...]:
     """The names of what can be seen, each once, in order."""
-    names = tuple(dict.fromkeys([what] if isinstance(what, str) else what))
+    given = [what] if isinstance(what, str) or not isinstance(what, Iterable) else list(what)
+    if wrong := [name for name in given if not isinstance(name, str)]:
+        raise SettingError(f"what={wrong[0]!r} is not one of {', '.join(WHAT)}")
+    names = tuple(dict.fromkeys(given))
     for name in names:
         if name not in WHAT:
             raise SettingError(f"what={name!r} is not one of {', '.join(WHAT)}")

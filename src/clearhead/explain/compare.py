@@ -9,6 +9,7 @@ from clearhead.explain.asked import CROSS_PATTERN, PATTERN
 from clearhead.explain.objective import Reading
 from clearhead.explain.record import Record, record
 from clearhead.infer.model import Model
+from clearhead.model.kernels import Context
 from clearhead.text.encoding import Text
 
 ORDER = (
@@ -65,7 +66,7 @@ def compare(
     first = Reading.of(one, text, answer=answer)
     second = Reading.of(other, text, answer=answer)
     if answer is None:  # both are shown the first one's answer
-        second = replace(second, said=first.said)
+        second = replace(second, said=first.said).checked()
     same_ids(first, second)
     facts = different(one, other)
     records = [seen_of(reading) for reading in (first, second)]
@@ -73,6 +74,7 @@ def compare(
     if one.translates:
         gaps += gaps_of(records[0].source, records[1].source, stack="encoder")
     gaps += gaps_of(*records, stack="decoder" if one.translates else "")
+    gaps += ends_of(first, second)
     tokens = tuple(one.tokenizer.name(id) for id in first.encoding.ids)
     parted = next((gap for gap in gaps if not gap.difference <= tolerance), None)
     return Comparison(tokens, tuple(gaps), facts, parted, tolerance)
@@ -110,7 +112,10 @@ def gaps_of(one: Record | None, other: Record | None, *, stack: str) -> list[Gap
     assert one
     assert other
     found = []
-    for layer in sorted({layer for points in one.points.values() for layer in points}):
+    layers, others = ({at for own in seen.points.values() for at in own} for seen in (one, other))
+    if layers != others:
+        raise SettingError(f"{stack} the models have {len(layers)} and {len(others)} layers".strip())
+    for layer in sorted(layers):
         for point in (point for point in ORDER if layer in one[point]):
             mine, theirs = one[point][layer].double(), other[point].get(layer)
             where = f"{stack} layer {layer}, {point}".strip()
@@ -123,6 +128,33 @@ def gaps_of(one: Record | None, other: Record | None, *, stack: str) -> list[Gap
             by_head = HEADS.get(point)
             heads = () if by_head is None else tuple(apart.movedim(by_head, 0).flatten(1).amax(1).tolist())
             found.append(Gap(stack, layer, point, float(apart.max()), heads))
+    return found
+
+
+@own_modes()
+def ends_of(one: Reading, other: Reading) -> list[Gap]:
+    """The gaps behind the last block: of the norm there, and of what the head says."""
+    made = []
+    for reading in (one, other):
+        stream, batch = reading.run()
+        network, rows = reading.model.loaded.network, stream[batch.layout.slices[0]]
+        answer = rows
+        if network.head is not None:
+            answer = network.head(stream, Context.of(batch.layout))[: len(rows)]
+        elif network.config.language_head:
+            answer = network.next_logits(rows)
+        elif network.config.fill:
+            answer = network.fill_logits(rows)
+        made.append({"final norm": rows.double(), "answer": answer.double()})
+    config = one.model.config
+    layer, stack = config.decoder_layers or config.layers, "decoder" if one.model.translates else ""
+    found = []
+    for point, mine in made[0].items():
+        theirs = made[1][point]
+        if mine.shape != theirs.shape:
+            raise SettingError(f"{point}: the models' numbers are {[*mine.shape]} and {[*theirs.shape]}")
+        apart = float((mine - theirs).abs().max()) / (float(theirs.abs().max()) or 1.0)
+        found.append(Gap(stack, layer, point, apart))
     return found
 
 

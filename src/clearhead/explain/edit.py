@@ -72,6 +72,11 @@ def patch(
     """Numbers of another run in place of this one's (Vig et al. 2020; Meng et al. 2022): `value` for the
     positions `places`, or for all from the first one on."""
 
+    if point in MADE_AT:
+        raise SettingError(f"patch at {point}: it is made of weights; change them with Edit({point!r}, …)")
+    if not isinstance(value, Tensor):
+        raise SettingError(f"patch at {point}: the value is {type(value).__name__}, not a tensor")
+
     def put(x: Tensor, here: range) -> Tensor:
         at = range(len(value)) if places is None else places
         if value.shape[1:] != x.shape[1:] or len(value) != len(at):
@@ -127,7 +132,7 @@ class Call:
 
     def seen(self, point: Point, x: Tensor, *, layer: int, meeting: Meeting | None) -> Tensor:
         """The numbers, changed where that was asked for."""
-        for one in self.edits:
+        for one in sorted(self.edits, key=lambda one: one.point not in MADE_AT):  # weights come first
             if MADE_AT.get(one.point, one.point) == point and one.layer == layer:
                 x = self.changed(one, x, meeting=meeting)
         return x
@@ -144,8 +149,11 @@ class Call:
             if one.point in MADE_AT:
                 assert meeting
                 span = meeting.spans[place]
-                before = pattern(meeting, span, lying=lying, begin=begin, places=here)
+                before = meeting.weights.get(place)
+                if before is None:
+                    before = pattern(meeting, span, lying=lying, begin=begin, places=here)
                 weights = self.same(one, one.change(before, here), like=before)
+                meeting.weights[place] = weights
                 group = before.shape[0] // span.values.shape[0]
                 values = span.values.repeat_interleave(group, 0)
                 found[lying] = (weights[..., span.first :] @ values).transpose(0, 1)
@@ -178,8 +186,10 @@ def edit(model: Model | Transformer, *edits: Edit) -> Iterator[None]:
         checked.append(replace(one, layer=layer))
         if one.encoder and not config.translates:
             raise SettingError("encoder=True is for models that read a text and answer with another")
-    editor = Editor(network, tuple(checked))
     others = WATCHERS.get()
+    outer = [one for one in others if isinstance(one, Editor) and one.network is network]
+    editor = Editor(network, (*(one for own in outer for one in own.edits), *checked))
+    others = tuple(one for one in others if one not in outer)
     before = tuple(one for one in others if not isinstance(one, Seen))
     after = tuple(one for one in others if isinstance(one, Seen))
     token = WATCHERS.set((*before, editor, *after))

@@ -72,7 +72,8 @@ def rollout(record: Record) -> Float[Tensor, "layers queries keys"]:
     """How much of each input token reaches each place after each layer: the product of the layers' mean
     weights, each mixed half and half with the stream that goes by (Abnar & Zuidema 2020, section 3)."""
     weights = [record.attention[layer] for layer in sorted(record.attention)]
-    if not weights or weights[0].shape[1] != weights[0].shape[2]:
+    whole = sorted(record.attention) == list(range(len(weights)))
+    if not weights or not whole or weights[0].shape[1] != weights[0].shape[2]:
         raise SettingError(
             "a rollout needs the weights of all layers and rows: record(model) without a choice"
         )

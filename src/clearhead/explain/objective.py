@@ -24,6 +24,7 @@ from clearhead.text.masks import mask_of, with_masks
 from clearhead.text.stream import text_of
 
 ROOM = 4096  # tokens of copies of a text that go through a model at a time
+LONGEST = 30  # tokens of an answer in a text
 MOST = 64  # tokens of an answer that is made to be looked at
 
 
@@ -65,7 +66,16 @@ class Reading:
                 said = (start, *(one.id for one in tokens(model, [list(encoding.ids)], settings=how)))
             else:
                 said = (start, *model.loaded.writer.plain([answer])[0], *model.loaded.ends[:1])
-        return cls(model, text, encoding, said)
+        return cls(model, text, encoding, said).checked()
+
+    def checked(self) -> "Reading":
+        """The same; DataError where the answer is longer than the decoder's positions."""
+        most = self.model.config.limit if self.model.translates else None
+        if most is not None and len(self.fed) > most:
+            raise DataError(
+                f"the answer has {len(self.fed)} tokens, {self.model.name} takes {most}; shorten it"
+            )
+        return self
 
     @property
     def fed(self) -> tuple[int, ...]:
@@ -86,6 +96,18 @@ class Reading:
             return network.answering(source, target), target
         batch = packed([self.encoding] * copies)
         return network(batch), batch
+
+
+def best_span(logits: Tensor, encoding: Encoding) -> tuple[int, int]:
+    """The tokens of the context that an answer begins and ends with: the best pair, of at most 30 tokens."""
+    inside = [at for at, source in enumerate(encoding.sources) if source == 1]
+    starts, ends = logits[inside, 0], logits[inside, 1]
+    pairs = (starts[:, None] + ends[None]).triu() + torch.full_like(starts[:, None] * ends, -torch.inf).tril(
+        -1
+    )
+    pairs = pairs + torch.full_like(pairs, -torch.inf).triu(LONGEST)
+    best = int(pairs.argmax())
+    return inside[best // len(inside)], inside[best % len(inside)]
 
 
 def shown(model: Model, id: int) -> str:
@@ -166,8 +188,7 @@ def objective(reading: Reading) -> Objective:
         logits = network.head(stream, Context.of(batch.layout))
         match model.loaded.problem:
             case Problem.SPANS:
-                start = int(logits[: len(rows), 0].argmax())
-                end = start + int(logits[start : len(rows), 1].argmax())
+                start, end = best_span(logits, reading.encoding)
                 return Objective(reading, f"tokens {start} to {end}", nats, torch.tensor([start, end]))
             case Problem.TAGS:
                 content = torch.tensor([not special for special in reading.encoding.special])

@@ -179,7 +179,11 @@ class Call:
                 zip(self.context.layout.order, self.context.layout.placed, strict=True)
             ):
                 piece = self.pieces[index]
-                if name in MADE_AT:
+                if name in MADE_AT and meeting and place in meeting.weights:
+                    rows = [at - piece.begin for at in piece.places]
+                    numbers = meeting.weights[place][:, rows]
+                    numbers = numbers if self.asked.heads is None else numbers[list(self.asked.heads)]
+                elif name in MADE_AT:
                     assert meeting
                     numbers = pattern(
                         meeting,
