@@ -127,6 +127,7 @@ def test_generation_goes_by_what_was_edited_in_steps_as_at_once(tmp_path, name):
         (ablate(0, 0, cross=True), "what='cross_z' is of a decoder"),
         (ablate(0, 0, encoder=True), "encoder=True is for models that read a text"),
         (Edit("stream", 0, lambda x, _: x), "what='stream' is not one of"),
+        (Edit("embed", 1, lambda x, _: x), "layer=1: vectors of tokens are seen once, at layer 0"),
         ("z", "str is no edit; make one with ablate, patch or Edit"),
     ],
 )
@@ -147,3 +148,10 @@ def test_an_edit_of_what_is_not_there_is_refused_by_name(bert, given, said):
 def test_an_edit_that_does_not_fit_is_refused_when_it_is_made(bert, given, said):
     with edit(bert, given), pytest.raises(SettingError, match=said):
         bert.loaded.network(pack([[2, 7, 8, 3]]))
+
+
+def test_what_only_a_decoder_has_is_not_edited_in_an_encoder(tmp_path):
+    model = ch.load(translators.tiny_folder(tmp_path, "bart"))
+    refused = pytest.raises(SettingError, match="cross_z is of the decoder; leave encoder=True out")
+    with refused, edit(model, ablate(0, 0, cross=True, encoder=True)):
+        pass

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from clearhead.engine.watching import WATCHERS, Meeting, Point
 from clearhead.errors import SettingError
-from clearhead.explain.asked import MADE_AT, names_of, network_of, numbers
+from clearhead.explain.asked import CROSS, MADE_AT, names_of, network_of, numbers
 from clearhead.explain.patterns import pattern
 from clearhead.explain.record import Seen
 from clearhead.infer.model import Model
@@ -184,6 +184,10 @@ def edit(model: Model | Transformer, *edits: Edit) -> Iterator[None]:
         depth = config.layers if one.encoder or not config.translates else config.decoder_layers
         (layer,) = numbers(one.layer, "layer", count=depth or 0)
         checked.append(replace(one, layer=layer))
+        if one.point == Point.EMBED and layer:
+            raise SettingError(f"layer={one.layer}: vectors of tokens are seen once, at layer 0")
+        if one.encoder and one.point in CROSS:
+            raise SettingError(f"{one.point} is of the decoder; leave encoder=True out")
         if one.encoder and not config.translates:
             raise SettingError("encoder=True is for models that read a text and answer with another")
     others = WATCHERS.get()
