@@ -10,7 +10,7 @@ import translators
 from clearhead.errors import DataError, SettingError
 from clearhead.explain.attribution import attribution
 from clearhead.explain.compare import compare
-from clearhead.explain.edit import ablate, edit
+from clearhead.explain.edit import Edit, ablate, edit
 from clearhead.explain.effects import effects, head_scores, rollout
 from clearhead.explain.flow import gradient_flow
 from clearhead.explain.lens import lens
@@ -161,24 +161,33 @@ def test_a_rollout_of_even_weights_is_what_the_product_says(tmp_path):
         rollout(some[0])
 
 
-def test_a_head_that_looks_back_by_one_is_found(tmp_path):
-    model, _ = of(tmp_path, "speak")
-    found = head_scores(model, length=8)
-    for name in ("previous", "first", "duplicate", "induction"):
-        scores = getattr(found, name)
-        assert scores.shape == (3, 4) and float(scores.min()) >= 0 and float(scores.max()) <= 1
-    from clearhead.explain.edit import Edit
+def back_by(steps):
+    """Weights that look so many tokens back, or at the first one."""
 
-    def back(weights, _):
+    def change(weights, _):
         shifted = torch.zeros_like(weights)
-        shifted[:, range(1, weights.shape[1]), range(weights.shape[1] - 1)] = 1
-        shifted[:, 0, 0] = 1
+        rows = torch.arange(weights.shape[1])
+        shifted[:, rows, (rows - steps).clamp(min=0)] = 1
         return shifted
 
-    # The weights themselves are computed from queries and keys, so the planted head is planted there.
-    with edit(model, Edit("pattern", 1, back)), record(model, what="z", layers=[1]) as seen:
-        model.loaded.network(pack([[5, 6, 7]]))
-    assert seen[0]["z"][1].shape[0] == 3
+    return change
+
+
+def test_heads_are_told_by_what_they_look_at(tmp_path):
+    model, _ = of(tmp_path, "speak")
+    plain = head_scores(model, length=8)
+    for kind, steps in (("previous", 1), ("duplicate", 8), ("induction", 7)):
+        with edit(model, Edit("pattern", 1, back_by(steps))):
+            found = head_scores(model, length=8)
+        for name in ("previous", "first", "duplicate", "induction"):
+            scores = getattr(found, name)
+            assert torch.equal(scores[0], getattr(plain, name)[0]) and scores.shape == (3, 4)
+            # Looking 8 back, the first of the second eight looks at the first token.
+            share = 1 / 8 if (kind, name) == ("duplicate", "first") else float(name == kind)
+            assert torch.equal(scores[1], torch.full((4,), share))
+    for odd in ({"length": 1}, {"sequences": 0}, {"length": 2.5}):
+        with pytest.raises(SettingError, match=f"{next(iter(odd))}="):
+            head_scores(model, **odd)
 
 
 def test_without_residual_connections_the_gradient_of_a_deep_stack_is_lost_on_its_way(tmp_path):

@@ -96,10 +96,11 @@ def test_an_answer_longer_than_the_positions_is_refused_with_both_numbers(tmp_pa
 
 
 def test_a_rollout_of_some_layers_is_refused(bert):
-    with record(bert, layers=2) as seen:
-        bert.predict(["good bread"])
-    with pytest.raises(SettingError, match="a rollout needs the weights of all layers"):
-        rollout(seen[0])
+    for choice in ({"layers": 2}, {"heads": 0}, {"queries": 1}):
+        with record(bert, **choice) as seen:
+            bert.predict(["good bread"])
+        with pytest.raises(SettingError, match="a rollout needs the weights of all layers"):
+            rollout(seen[0])
 
 
 @pytest.mark.parametrize(

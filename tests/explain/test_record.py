@@ -12,12 +12,14 @@ import decoders
 import families
 import translators
 from clearhead.checkpoint.folder import read_folder
+from clearhead.engine.dropout import Dropout
 from clearhead.errors import SettingError
 from clearhead.explain import patterns
 from clearhead.explain.record import record
 from clearhead.infer.beams import beam_search
 from clearhead.infer.choose import choose
 from clearhead.infer.generate import tokens
+from clearhead.model.kernels import Context
 from clearhead.model.layout import pack
 from clearhead.settings import Generating
 from clearhead.tasks.translate import side_by_side
@@ -352,16 +354,18 @@ def test_another_models_calls_are_not_recorded(bert, tmp_path):
     assert len(seen) == 0
 
 
-def test_a_training_step_is_recorded_too(tmp_path):
-    data = tmp_path / "rows.csv"
-    data.write_text("text,label\n" + "good bread,a\nbad soup,b\n" * 8)
-    base = families.tiny_folder(tmp_path / "base", "bert")
-    model = ch.load(base)
-    with record(model) as seen:
-        loss = model.loaded.network(pack([[5, 6, 7], [8, 9]])).sum()
-        loss.backward()
-    assert [len(one.ids) for one in seen] == [3, 2]
-    assert not seen[0].attention[0].requires_grad
+def test_a_training_step_is_recorded_too(bert):
+    network, drop = bert.loaded.network, Dropout(torch.Generator().manual_seed(0), 0.5)
+    batch = pack([[5, 6, 7], [8, 9]])
+    with record(network) as seen:
+        loss = network(batch, Context.of(batch.layout, drop=drop)).sum()
+    loss.backward()
+    network.zero_grad()
+    assert [one.ids for one in seen] == [(5, 6, 7), (8, 9)]
+    for one in seen:
+        for weights in one.attention.values():  # before dropout: they sum to 1
+            assert not weights.requires_grad
+            torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:2]))
 
 
 def test_looking_changes_nothing_where_there_is_nothing_to_see(tmp_path):

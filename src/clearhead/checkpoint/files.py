@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from errno import EEXIST
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -97,31 +97,32 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 @contextmanager
 def moved_into_place(path: Path) -> Iterator[Path]:
     """A path to write to; on success it is flushed to the disk and takes the place of `path` at once."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with naming_place(path):
-            yield beside
-            settle(beside)
-            beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with written_beside(path) as beside:
+        yield beside
+        settle(beside)
+        beside.replace(path)
 
 
 @contextmanager
 def made_new(path: Path) -> Iterator[Path]:
-    """A path to write to, which becomes the new file `path` as it does in `moved_into_place`. Where a file
-    has come to be there meanwhile, both stay: `FileExistsError`, whose second name is that of what was
-    written."""
+    """The same for a new file. Where one has come to be there meanwhile, both stay: `FileExistsError`, whose
+    second name is that of what was written."""
+    with written_beside(path) as beside:
+        yield beside
+        settle(beside)
+        others = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
+        place = next(place for place in chain([path], others) if claimed(place, beside))
+        if place != path:
+            raise FileExistsError(EEXIST, "is there already", str(path), None, str(place))
+
+
+@contextmanager
+def written_beside(path: Path) -> Iterator[Path]:
+    """A path in the same folder, where nothing is left; what the system refuses in here names `path`."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with naming_place(path):
             yield beside
-            settle(beside)
-        if claimed(path, beside):
-            return
-        others = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
-        other = next(place for place in others if claimed(place, beside))
-        raise FileExistsError(EEXIST, "is there already", str(path), None, str(other))
     finally:
         beside.unlink(missing_ok=True)
 

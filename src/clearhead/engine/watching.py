@@ -72,6 +72,17 @@ WATCHERS: ContextVar[tuple[Watcher, ...]] = ContextVar("WATCHERS", default=())
 
 
 @contextmanager
+def watching(watcher: Watcher, *, early: bool = False) -> Iterator[None]:
+    """Calls in here have one more watcher; `early`, it is shown numbers before others are. Whoever leaves
+    takes itself out, in whatever order they leave."""
+    WATCHERS.set((watcher, *WATCHERS.get()) if early else (*WATCHERS.get(), watcher))
+    try:
+        yield
+    finally:
+        WATCHERS.set(tuple(one for one in WATCHERS.get() if one is not watcher))
+
+
+@contextmanager
 def unwatched() -> Iterator[None]:
     """Nobody watches the calls in here."""
     token = WATCHERS.set(())

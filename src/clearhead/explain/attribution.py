@@ -11,7 +11,8 @@ from torch import Tensor
 from clearhead.engine.modes import own_modes
 from clearhead.engine.watching import Point
 from clearhead.errors import SettingError
-from clearhead.explain.edit import Edit, edit
+from clearhead.explain.asked import whole_numbers
+from clearhead.explain.edit import Edit, edit, patch
 from clearhead.explain.objective import ROOM, Objective, Reading, objective
 from clearhead.explain.record import record
 
@@ -67,7 +68,7 @@ def attribution(reading: Reading, *, steps: int = 16, most: int = 256) -> Attrib
     score gains are halved, until all together miss 2 % or the gradient was taken at `most` points: scores of
     large models leap on their way. Points go through the model as copies of the text, many at a time.
     """
-    if not 1 <= steps <= most:
+    if not 1 <= min(whole_numbers(steps, "steps")) <= min(whole_numbers(most, "most")):
         raise SettingError(f"steps={steps} and most={most}: give 1 step or more, and no fewer points")
     found = objective(reading)
     line = Line.of(found)
@@ -115,7 +116,8 @@ class Line:
     def put(self, points: Sequence[Tensor]) -> list[Edit]:
         """These vectors in place of those of as many copies of the text."""
         encoder = self.objective.reading.model.translates
-        return [Edit(Point.EMBED, 0, Put(point), text, encoder) for text, point in enumerate(points)]
+        places = enumerate(points)
+        return [patch(Point.EMBED, 0, value=point, text=text, encoder=encoder) for text, point in places]
 
     @property
     def room(self) -> int:
@@ -147,13 +149,3 @@ class Line:
                 gains = (gradient * self.way).sum(-1) * (own[1] - own[0])
                 made.append(Stretch(own, scores, middle, gains))
         return made
-
-
-@dataclass(frozen=True, eq=False)
-class Put:
-    """A change that gives a text's tokens these vectors."""
-
-    vectors: Tensor
-
-    def __call__(self, _: Tensor, here: range) -> Tensor:
-        return self.vectors[here.start : here.stop]

@@ -3,20 +3,25 @@ for finding a porting error."""
 
 from dataclasses import dataclass, fields, replace
 
+from torch import Tensor
+
 from clearhead.engine.modes import own_modes
+from clearhead.engine.watching import Point
 from clearhead.errors import DataError, SettingError
-from clearhead.explain.asked import CROSS_PATTERN, PATTERN
+from clearhead.explain.asked import CROSS, MADE_AT
+from clearhead.explain.lens import said_by_head
 from clearhead.explain.objective import Reading
-from clearhead.explain.record import Record, record
+from clearhead.explain.record import HEADED, Record, record
 from clearhead.infer.model import Model
-from clearhead.model.kernels import Context
 from clearhead.text.encoding import Text
 
-ORDER = (
-    "resid_pre", "q", "k", "v", PATTERN, "z", "attn_out", "resid_mid", "cross_q", CROSS_PATTERN, "cross_z",
-    "cross_attn_out", "resid_mid_cross", "mlp_out", "resid_post",
-)  # fmt: skip
-HEADS = {"q": 1, "k": 1, "v": 1, "z": 1, "cross_q": 1, "cross_z": 1, PATTERN: 0, CROSS_PATTERN: 0}
+# As they are computed; weights before what heads gather by them.
+ORDER = tuple(
+    name
+    for point in Point
+    if point is not Point.EMBED
+    for name in (*(made for made, at in MADE_AT.items() if at is point), str(point))
+)
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,8 @@ class Comparison:
     @property
     def heads(self) -> tuple[int, ...]:
         """The heads that are apart where the models part."""
-        return tuple(
-            n for n, gap in enumerate(self.first.heads if self.first else ()) if gap > self.tolerance
-        )
+        apart = self.first.heads if self.first else ()
+        return tuple(head for head, gap in enumerate(apart) if not gap <= self.tolerance)
 
 
 @own_modes()
@@ -69,12 +73,12 @@ def compare(
         second = replace(second, said=first.said).checked()
     same_ids(first, second)
     facts = different(one, other)
-    records = [seen_of(reading) for reading in (first, second)]
+    records, ends = zip(*(seen_of(reading) for reading in (first, second)), strict=True)
     gaps = []
     if one.translates:
         gaps += gaps_of(records[0].source, records[1].source, stack="encoder")
     gaps += gaps_of(*records, stack="decoder" if one.translates else "")
-    gaps += ends_of(first, second)
+    gaps += ends_of(*ends, reading=first)
     tokens = tuple(one.tokenizer.name(id) for id in first.encoding.ids)
     parted = next((gap for gap in gaps if not gap.difference <= tolerance), None)
     return Comparison(tokens, tuple(gaps), facts, parted, tolerance)
@@ -96,15 +100,16 @@ def same_ids(one: Reading, other: Reading) -> None:
         )
 
 
-def seen_of(reading: Reading) -> Record:
-    """All that one model computes of a text."""
+def seen_of(reading: Reading) -> tuple[Record, dict[str, Tensor]]:
+    """All that one model computes of a text: in its blocks, and behind the last one."""
     config = reading.model.config
-    points = [point for point in ORDER if config.translates or "cross" not in point]
+    points = [point for point in ORDER if config.translates or point not in CROSS]
     if config.parallel:
-        points.remove("resid_mid")
+        points.remove(Point.RESID_MID)
     with record(reading.model, what=points) as seen:
-        reading.run()
-    return seen[0]
+        stream, batch = reading.run()
+    rows = stream[batch.layout.slices[0]]
+    return seen[0], {"final norm": rows, "answer": said_by_head(reading, rows, batch=batch)}
 
 
 def gaps_of(one: Record | None, other: Record | None, *, stack: str) -> list[Gap]:
@@ -117,44 +122,34 @@ def gaps_of(one: Record | None, other: Record | None, *, stack: str) -> list[Gap
         raise SettingError(f"{stack} the models have {len(layers)} and {len(others)} layers".strip())
     for layer in sorted(layers):
         for point in (point for point in ORDER if layer in one[point]):
-            mine, theirs = one[point][layer].double(), other[point].get(layer)
+            mine, theirs = one[point][layer], other[point].get(layer)
             where = f"{stack} layer {layer}, {point}".strip()
             if theirs is None or theirs.shape != mine.shape:
                 shape = "none" if theirs is None else [*theirs.shape]
                 raise SettingError(
                     f"{where}: the models' numbers have other shapes: {[*mine.shape]} and {shape}"
                 )
-            apart = (mine - theirs).abs() / (float(theirs.abs().max()) or 1.0)
-            by_head = HEADS.get(point)
-            heads = () if by_head is None else tuple(apart.movedim(by_head, 0).flatten(1).amax(1).tolist())
-            found.append(Gap(stack, layer, point, float(apart.max()), heads))
+            by_head = 0 if point in MADE_AT else 1 if point in HEADED else None
+            found.append(gap_of(Gap(stack, layer, point, 0.0), mine, theirs=theirs, by_head=by_head))
     return found
 
 
-@own_modes()
-def ends_of(one: Reading, other: Reading) -> list[Gap]:
+def gap_of(where: Gap, mine: Tensor, *, theirs: Tensor, by_head: int | None = None) -> Gap:
+    """How far two tensors of one shape are apart; `by_head` is the dimension of heads."""
+    apart = (mine.double() - theirs.double()).abs() / (float(theirs.abs().max()) or 1.0)
+    heads = () if by_head is None else tuple(apart.movedim(by_head, 0).flatten(1).amax(1).tolist())
+    return replace(where, difference=float(apart.max()), heads=heads)
+
+
+def ends_of(one: dict[str, Tensor], other: dict[str, Tensor], *, reading: Reading) -> list[Gap]:
     """The gaps behind the last block: of the norm there, and of what the head says."""
-    made = []
-    for reading in (one, other):
-        stream, batch = reading.run()
-        network, rows = reading.model.loaded.network, stream[batch.layout.slices[0]]
-        answer = rows
-        if network.head is not None:
-            answer = network.head(stream, Context.of(batch.layout))[: len(rows)]
-        elif network.config.language_head:
-            answer = network.next_logits(rows)
-        elif network.config.fill:
-            answer = network.fill_logits(rows)
-        made.append({"final norm": rows.double(), "answer": answer.double()})
-    config = one.model.config
-    layer, stack = config.decoder_layers or config.layers, "decoder" if one.model.translates else ""
-    found = []
-    for point, mine in made[0].items():
-        theirs = made[1][point]
-        if mine.shape != theirs.shape:
-            raise SettingError(f"{point}: the models' numbers are {[*mine.shape]} and {[*theirs.shape]}")
-        apart = float((mine - theirs).abs().max()) / (float(theirs.abs().max()) or 1.0)
-        found.append(Gap(stack, layer, point, apart))
+    config, found = reading.model.config, []
+    layer, stack = config.decoder_layers or config.layers, "decoder" if config.translates else ""
+    for point, mine in one.items():
+        if mine.shape != other[point].shape:
+            shapes = f"{[*mine.shape]} and {[*other[point].shape]}"
+            raise SettingError(f"{point}: the models' numbers have other shapes: {shapes}")
+        found.append(gap_of(Gap(stack, layer, point, 0.0), mine, theirs=other[point]))
     return found
 
 

@@ -6,20 +6,19 @@
 The model's weights stay as they are, and other threads' calls too.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from clearhead.engine.watching import WATCHERS, Meeting, Point
+from clearhead.engine.watching import WATCHERS, Meeting, Point, watching
 from clearhead.errors import SettingError
-from clearhead.explain.asked import CROSS, MADE_AT, names_of, network_of, numbers
+from clearhead.explain.asked import CROSS, MADE_AT, names_of, network_of, numbers, whole_numbers
 from clearhead.explain.patterns import pattern
-from clearhead.explain.record import Seen
+from clearhead.infer.batches import IN_STEPS
 from clearhead.infer.model import Model
 from clearhead.model.kernels import Context
 from clearhead.model.layout import Batch
@@ -37,6 +36,17 @@ class Edit:
     change: Callable[[Tensor, range], Tensor]
     text: int | None = None
     encoder: bool = False
+    head: int | None = None  # where it is of one head
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.point, str):
+            raise SettingError(f"point={self.point!r} is no name of a point")
+        if not callable(self.change):
+            raise SettingError(f"change={self.change!r:.60} is no function of numbers and their positions")
+        for name in ("layer", "text", "head"):
+            given = getattr(self, name)
+            if name == "layer" or given is not None:
+                whole_numbers([given], name)
 
 
 def ablate(
@@ -51,13 +61,11 @@ def ablate(
     """What a head has gathered times `by`: 0 leaves it out (Michel et al. 2019)."""
 
     def scaled(z: Tensor, _: range) -> Tensor:
-        if not -z.shape[1] <= head < z.shape[1]:
-            raise SettingError(f"head={head}: the model has {z.shape[1]}, 0 to {z.shape[1] - 1}")
         factors = torch.ones(z.shape[1], dtype=z.dtype)
         factors[head] = by
         return z * factors[:, None]
 
-    return Edit("cross_z" if cross else "z", layer, scaled, text, encoder)
+    return Edit("cross_z" if cross else "z", layer, scaled, text, encoder, head)
 
 
 def patch(
@@ -84,11 +92,11 @@ def patch(
                 f"patch at {point}: the value has the shape {[*value.shape]}, the model's numbers there have "
                 f"{[*x.shape]}; give {len(at)} rows of {[*x.shape[1:]]}"
             )
-        found = x.clone()
-        for row, place in zip(value, at, strict=True):
-            if place in here:
-                found[place - here.start] = row.to(x.dtype)
-        return found
+        kept = [(row, place - here.start) for row, place in enumerate(at) if place in here]
+        if not kept:
+            return x
+        rows, places_here = (torch.tensor(some) for some in zip(*kept, strict=True))
+        return x.index_copy(0, places_here, value[rows].to(x.dtype))
 
     return Edit(point, layer, put, text, encoder)
 
@@ -99,17 +107,30 @@ class Editor:
 
     network: Transformer
     edits: tuple[Edit, ...]
+    met: set[Edit]  # those of one text that a call had
 
     def begins(self, network: Any, batch: Batch, *, context: Context) -> "Call | None":
-        """A call that is to be changed."""
-        if network is not self.network:
+        """A call that is to be changed. Of several editors of a network the last one makes the changes of
+        all, in the order in which they came, so that weights are changed before what they give."""
+        editors = [one for one in WATCHERS.get() if isinstance(one, Editor) and one.network is network]
+        if not editors or editors[0] is not self:
             return None
         decoding = context.cache is not None or context.source is not None
         reading = network.config.translates and not decoding
-        edits = [one for one in self.edits if one.encoder == reading]
-        if context.cache is not None and any(one.text is not None for one in edits):
+        edits = [(one, own) for own in editors[::-1] for one in own.edits if one.encoder == reading]
+        steps = context.cache is not None or IN_STEPS in (context.layout.names or ())
+        if steps and any(one.text is not None for one, _ in edits):
             raise SettingError("an edit of one text (text=…) is for calls without a cache; leave text out")
-        return Call(self.network, tuple(edits), context) if edits else None
+        if not edits:
+            return None
+        layout = context.layout
+        names = layout.names or range(len(layout.lengths))
+        texts = [name[1] if isinstance(name, tuple) else name for name in names]
+        for one, own in edits:
+            if one.text in texts:
+                own.met.add(one)
+        ordered = sorted((one for one, _ in edits), key=lambda one: one.point not in MADE_AT)
+        return Call(tuple(ordered), texts, context)
 
     def ended(self, trail: object, *, name: object, prompt: tuple[int, ...], tokens: int) -> None:
         """Nothing to keep."""
@@ -119,20 +140,13 @@ class Editor:
 class Call:
     """One call that is changed."""
 
-    network: Transformer
     edits: tuple[Edit, ...]
+    texts: Sequence[Any]  # the number of each text in its call, in the order of the batch
     context: Context
-
-    @cached_property
-    def numbers(self) -> list[int]:
-        """The number of each text in its call, in the order of the batch."""
-        layout = self.context.layout
-        names = layout.names or range(len(layout.lengths))
-        return [name[1] if isinstance(name, tuple) else name for name in names]  # type: ignore[misc]
 
     def seen(self, point: Point, x: Tensor, *, layer: int, meeting: Meeting | None) -> Tensor:
         """The numbers, changed where that was asked for."""
-        for one in sorted(self.edits, key=lambda one: one.point not in MADE_AT):  # weights come first
+        for one in self.edits:
             if MADE_AT.get(one.point, one.point) == point and one.layer == layer:
                 x = self.changed(one, x, meeting=meeting)
         return x
@@ -143,7 +157,7 @@ class Call:
         for place, (index, lying, begin) in enumerate(
             zip(layout.order, layout.placed, layout.begins, strict=True)
         ):
-            if one.text is not None and self.numbers[index] != one.text:
+            if one.text is not None and self.texts[index] != one.text:
                 continue
             here = range(begin, begin + lying.stop - lying.start)
             if one.point in MADE_AT:
@@ -173,7 +187,8 @@ class Call:
 def edit(model: Model | Transformer, *edits: Edit) -> Iterator[None]:
     """Change this model's calls that this thread makes in here. Recorders see what was changed.
 
-    Raises `SettingError` for a point, layer or head that is not there.
+    Raises `SettingError` for a point, layer or head that is not there and, at the end, for a text that no
+    call had.
     """
     network = network_of(model)
     config, checked = network.config, list[Edit]()
@@ -184,20 +199,17 @@ def edit(model: Model | Transformer, *edits: Edit) -> Iterator[None]:
         depth = config.layers if one.encoder or not config.translates else config.decoder_layers
         (layer,) = numbers(one.layer, "layer", count=depth or 0)
         checked.append(replace(one, layer=layer))
+        if one.head is not None:
+            numbers(one.head, "head", count=config.heads)
         if one.point == Point.EMBED and layer:
             raise SettingError(f"layer={one.layer}: vectors of tokens are seen once, at layer 0")
         if one.encoder and one.point in CROSS:
             raise SettingError(f"{one.point} is of the decoder; leave encoder=True out")
         if one.encoder and not config.translates:
             raise SettingError("encoder=True is for models that read a text and answer with another")
-    others = WATCHERS.get()
-    outer = [one for one in others if isinstance(one, Editor) and one.network is network]
-    editor = Editor(network, (*(one for own in outer for one in own.edits), *checked))
-    others = tuple(one for one in others if one not in outer)
-    before = tuple(one for one in others if not isinstance(one, Seen))
-    after = tuple(one for one in others if isinstance(one, Seen))
-    token = WATCHERS.set((*before, editor, *after))
-    try:
+    editor = Editor(network, tuple(checked), set())
+    with watching(editor, early=True):
         yield
-    finally:
-        WATCHERS.reset(token)
+    if missed := [one for one in checked if one.text is not None and one not in editor.met]:
+        texts = missed[0].text
+        raise SettingError(f"text={texts}: no call in here had a text of that number; they count from 0")

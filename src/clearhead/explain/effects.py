@@ -9,6 +9,7 @@ from torch import Tensor
 from clearhead.engine.modes import own_modes
 from clearhead.engine.watching import Point
 from clearhead.errors import SettingError
+from clearhead.explain.asked import whole_numbers
 from clearhead.explain.edit import Edit, ablate, edit
 from clearhead.explain.objective import ROOM, Objective, Reading, objective
 from clearhead.explain.record import Record, record
@@ -72,7 +73,7 @@ def rollout(record: Record) -> Float[Tensor, "layers queries keys"]:
     """How much of each input token reaches each place after each layer: the product of the layers' mean
     weights, each mixed half and half with the stream that goes by (Abnar & Zuidema 2020, section 3)."""
     weights = [record.attention[layer] for layer in sorted(record.attention)]
-    whole = sorted(record.attention) == list(range(len(weights)))
+    whole = record.heads is None and sorted(record.attention) == list(range(len(weights)))
     if not weights or not whole or weights[0].shape[1] != weights[0].shape[2]:
         raise SettingError(
             "a rollout needs the weights of all layers and rows: record(model) without a choice"
@@ -100,6 +101,9 @@ class HeadScores:
 def head_scores(model: Model, *, length: int = 48, sequences: int = 4, seed: int = 0) -> HeadScores:
     """The mean weights where each of these would be, over random tokens that come twice; of a model that
     reads and answers, of its encoder."""
+    for name, given in (("length", length), ("sequences", sequences)):
+        if min(whole_numbers(given, name), default=0) < 1 + (name == "length"):
+            raise SettingError(f"{name}={given}: give {1 + (name == 'length')} or more")
     limit = model.limit
     length = length if limit is None else min(length, limit // 2)
     if length < 2:

@@ -1,8 +1,7 @@
 """How the gradient gets through a deep stack with and without residual connections (He et al. 2016; Prince,
 section 12.4): measured on new models, layer by layer."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clearhead.engine.modes import own_modes
-from clearhead.engine.watching import WATCHERS, Meeting, Point
+from clearhead.engine.watching import Meeting, Point, watching
 from clearhead.errors import SettingError
 from clearhead.model.layout import pack
 from clearhead.model.transformer import Transformer
@@ -50,17 +49,6 @@ class Flow:
         return x
 
 
-@contextmanager
-def flowing(network: Transformer, *, residual: bool) -> Iterator[Flow]:
-    """Watch how the gradient flows through the calls in here."""
-    flow = Flow(network, residual)
-    token = WATCHERS.set((*WATCHERS.get(), flow))
-    try:
-        yield flow
-    finally:
-        WATCHERS.reset(token)
-
-
 @dataclass(frozen=True, eq=False)
 class GradientFlow:
     """Norms of the gradient of the last block's numbers, taken with random weights, by the stream into each
@@ -76,7 +64,8 @@ def gradient_flow(network: Transformer, ids: Sequence[Sequence[int]], *, seed: i
         raise SettingError("gradient flow is of a single stack whose blocks add one part at a time")
     found = []
     for residual in (True, False):
-        with own_modes(learning=True), flowing(network, residual=residual) as flow:
+        flow = Flow(network, residual)
+        with own_modes(learning=True), watching(flow):
             stream = network(pack([list(row) for row in ids]))
             chance = torch.Generator().manual_seed(seed)
             (stream * torch.randn(stream.shape, generator=chance)).sum().backward()

@@ -11,6 +11,7 @@ from torch.nn.functional import cosine_similarity, pad
 from clearhead.checkpoint.labels import Problem
 from clearhead.engine.modes import own_modes
 from clearhead.errors import SettingError
+from clearhead.explain.asked import whole_numbers
 from clearhead.explain.objective import Reading, pooling_of, shown
 from clearhead.explain.record import record
 from clearhead.infer.model import Model
@@ -43,7 +44,7 @@ class Lens:
 def lens(reading: Reading, *, candidates: int = 3) -> Lens:
     """The logit lens of one text; of a translator, of its decoder. Where a model has no head to put on the
     stream, how like each layer's vector is to the last one's."""
-    if candidates < 1:
+    if min(whole_numbers(candidates, "candidates"), default=0) < 1:
         raise SettingError(f"candidates={candidates}: give 1 or more")
     model, network = reading.model, reading.model.loaded.network
     with record(network, what=["resid_pre", "resid_post"]) as seen:
@@ -59,32 +60,44 @@ def lens(reading: Reading, *, candidates: int = 3) -> Lens:
     names = namer(model.tokenizer)
     tokens = tuple(names(id) for id in reading.fed)
     if kind in ("next token", "masked token"):
-        logits = network.next_logits if kind == "next token" else network.fill_logits
         said = partial(shown, model) if kind == "next token" else names
         room = rows_at_once(model.config.vocab)
         made = [
-            [one for some in rows.split(room) for one in guesses(logits(some), said, count=candidates)]
+            [
+                one
+                for some in rows.split(room)
+                for one in guesses(said_by_head(reading, some, batch=batch), said, count=candidates)
+            ]
             for rows in ready
         ]
         return Lens(kind, tokens, tuple(map(tuple, made)))
+    found, labels = [said_by_head(reading, rows, batch=batch) for rows in ready], model.loaded.labels
     if kind == "vector":
-        vectors = [pool(whole(rows, batch), batch.layout, pooling=pooling_of(model)) for rows in ready]
-        likeness = [float(cosine_similarity(vector, vectors[-1])) for vector in vectors]
+        likeness = [float(cosine_similarity(vector, found[-1])) for vector in found]
         return Lens(kind, ("the text",), tuple(((Guess("the last vector", one),),) for one in likeness))
-    context, labels = Context.of(batch.layout), model.loaded.labels
-    assert network.head
-    found = [network.head(whole(rows, batch), context) for rows in ready]
     if kind == "answer":
-        kept = [logits[: len(reading.fed)].T for logits in found]  # [2, tokens]
-        return Lens(
-            kind, ("start", "end"), tuple(guesses(one, tokens.__getitem__, count=candidates) for one in kept)
-        )
+        name = tokens.__getitem__
+        each = tuple(guesses(logits.T, name, count=candidates) for logits in found)  # of [2, tokens]
+        return Lens(kind, ("start", "end"), each)
     if kind == "tag":
-        kept = [logits[: len(reading.fed)] for logits in found]
-        return Lens(kind, tokens, tuple(guesses(one, labels.__getitem__, count=candidates) for one in kept))
+        each = tuple(guesses(logits, labels.__getitem__, count=candidates) for logits in found)
+        return Lens(kind, tokens, each)
     problem = model.loaded.problem
     every = tuple(guesses(one, labels.__getitem__, count=len(labels), problem=problem) for one in found)
     return Lens(kind, ("the text",), every)
+
+
+def said_by_head(reading: Reading, rows: Tensor, *, batch: Batch) -> Tensor:
+    """What the model's own head makes of the stream of one text, `[tokens, width]`: logits of tokens, of
+    labels, or of labels for each token; without a head the pooled vector."""
+    network, kind = reading.model.loaded.network, kind_of(reading.model)
+    if kind in ("next token", "masked token"):
+        return network.next_logits(rows) if kind == "next token" else network.fill_logits(rows)
+    stream = pad(rows, (0, 0, 0, batch.layout.tokens - len(rows)))  # with the spare rows
+    if kind == "vector":
+        return pool(stream, batch.layout, pooling=pooling_of(reading.model))
+    assert network.head
+    return network.head(stream, Context.of(batch.layout))[: len(rows)]
 
 
 def kind_of(model: Model) -> str:
@@ -96,11 +109,6 @@ def kind_of(model: Model) -> str:
     if model.speaks or model.translates:
         return "next token"
     return "masked token" if model.fills else "vector"
-
-
-def whole(rows: Tensor, batch: Batch) -> Tensor:
-    """The rows of one text with the spare ones behind it."""
-    return pad(rows, (0, 0, 0, batch.layout.tokens - len(rows)))
 
 
 def guesses(

@@ -12,6 +12,7 @@ from clearhead.engine.modes import own_modes
 from clearhead.errors import DataError, SettingError
 from clearhead.infer.batches import packed
 from clearhead.infer.generate import beginning, tokens
+from clearhead.infer.given import check_texts
 from clearhead.infer.model import Model
 from clearhead.model.config import Pooling
 from clearhead.model.heads import pool
@@ -41,8 +42,10 @@ class Reading:
     def of(cls, model: Model, text: Text, *, answer: str | None = None, most: int = MOST) -> "Reading":
         """As the model's task reads it, in one window. A translator's answer is the given one or, where none
         is, its own greedy one. Raises `DataError` for a text that is blank or longer than the model takes."""
+        (text,) = check_texts([text])
+        text = text if isinstance(text, str) else (text[0], text[1])
         parts = [text] if isinstance(text, str) else list(text)
-        if not all(isinstance(part, str) and part.strip() for part in parts):
+        if not all(part.strip() for part in parts):
             raise DataError("there is nothing to look at in an empty text; write something")
         if model.answers and len(parts) < 2:
             raise DataError("a question is asked of a context; give both: the context with --context")

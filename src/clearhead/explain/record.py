@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from clearhead.engine.watching import WATCHERS, Meeting, Point
+from clearhead.engine.watching import Meeting, Point, watching
 from clearhead.explain.asked import CROSS_PATTERN, MADE_AT, PATTERN, Asked, Some, What, network_of
 from clearhead.explain.patterns import pattern
 from clearhead.infer.batches import CALLS
@@ -34,10 +34,12 @@ Points = dict[str, dict[int, Tensor]]
 @dataclass(frozen=True, eq=False)
 class Record:
     """What was seen of one text. `ids` are the tokens that went through the layers (of an answer all but one
-    that ended it), `queries` the positions whose rows were kept, `source` what an answer's model read."""
+    that ended it), `queries` the positions whose rows were kept, `heads` those that were (None: all),
+    `source` what an answer's model read."""
 
     ids: tuple[int, ...]
     queries: tuple[int, ...]
+    heads: tuple[int, ...] | None
     points: Points
     source: "Record | None" = None
 
@@ -90,25 +92,25 @@ class Seen:
         return len(self.found)
 
     def __getitem__(self, text: int) -> Record:
-        return self.records[text]
+        return self.record_of(sorted(self.found)[text])
 
     def __iter__(self) -> Iterator[Record]:
-        return iter(self.records)
+        return map(self.record_of, sorted(self.found))
 
     @property
     def records(self) -> list[Record]:
         """One a text, in order."""
-        made = []
-        for name in sorted(self.found):
-            one = self.found[name]
-            source = self.answers.get(name)
-            made.append(one if isinstance(one, Record) else joined([one], self.asked, source=source))
-        return made
+        return list(self)
+
+    def record_of(self, name: Any) -> Record:
+        """What was seen of the text of this name."""
+        one = self.found[name]
+        return one if isinstance(one, Record) else joined([one], self.asked, source=self.answers.get(name))
 
     @property
     def attention(self) -> list[dict[int, Tensor]]:
         """Weights of self-attention: `[text][layer]`, each `(heads, queries, keys)`."""
-        return [record.attention for record in self.records]
+        return [record.attention for record in self]
 
     @property
     def sources(self) -> list[Record]:
@@ -231,7 +233,7 @@ def joined(
         name: {layer: whole(name, some) for layer, some in each.items()} for name, each in parts.items()
     }
     read = None if source is None else joined([source], asked)
-    return Record(tuple(ids), tuple(queries), points, read)
+    return Record(tuple(ids), tuple(queries), asked.heads, points, read)
 
 
 def cut(name: str, numbers: Tensor, *, rows: list[int], tokens: int) -> Tensor:
@@ -271,8 +273,5 @@ def record(
     """
     network = network_of(model)
     seen = Seen(network, Asked.of(network, layers=layers, heads=heads, queries=queries, what=what))
-    token = WATCHERS.set((*WATCHERS.get(), seen))
-    try:
+    with watching(seen):
         yield seen
-    finally:
-        WATCHERS.reset(token)

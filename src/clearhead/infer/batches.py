@@ -15,6 +15,7 @@ from clearhead.model.layout import Batch, pack, within_budget
 from clearhead.text.tokenizer import Encoding
 
 CALLS = count()  # what whoever watches knows calls by
+IN_STEPS = "answered in steps"  # the name of a text that is read once for all answers to it
 
 
 def batches_of(encodings: Sequence[Encoding], budget: int) -> Iterator[tuple[list[int], Batch]]:

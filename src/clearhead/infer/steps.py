@@ -7,6 +7,7 @@ from torch import Tensor
 
 from clearhead.engine.products import STEADY, forget_changed, laid_out, packed_of, prepack
 from clearhead.errors import SettingError
+from clearhead.infer.batches import IN_STEPS
 from clearhead.infer.model import Model
 from clearhead.model.cache import Cache
 from clearhead.model.kernels import Context
@@ -53,7 +54,8 @@ def read(network: Transformer, prompts: Sequence[Sequence[int]]) -> Cache:
     cache = Cache(network.config, len(prompts))
     if network.config.translates and prompts:
         each = list(dict.fromkeys(map(tuple, prompts)))
-        known = dict(zip(each, network.remember(pack(each)), strict=True))
+        batch = pack(each, names=(IN_STEPS,) * len(each))
+        known = dict(zip(each, network.remember(batch), strict=True))
         cache.answered = [known[tuple(prompt)] for prompt in prompts]
     return cache
 

@@ -168,14 +168,10 @@ def command_of(run: "Course") -> tuple[str, ...]:
             continue
         if isinstance(value, bool):
             words.append(flag(item.name) if value else flag(f"no_{item.name}"))
-        elif isinstance(value, list):
-            each = [str(shown(item.name, one)) for one in value]
-            if any(one.startswith("-") for one in each):
-                words += [f"{flag(item.name)}={one}" for one in each]
-            else:
-                words += [flag(item.name), *each]
+            continue
+        each = [str(shown(item.name, one)) for one in (value if isinstance(value, list) else [value])]
+        if any(one.startswith("-") for one in each):  # a word that begins like a flag would be taken for one
+            words += [f"{flag(item.name)}={one}" for one in each]
         else:
-            word = str(shown(item.name, value))
-            # A word that begins like a flag would be taken for one.
-            words += [f"{flag(item.name)}={word}"] if word.startswith("-") else [flag(item.name), word]
+            words += [flag(item.name), *each]
     return tuple(words)

@@ -116,8 +116,8 @@ class Recall(nn.Module):
             mixed = across(
                 context.source, queries=queries, keys=keys, values=values, scale=self.scale, drop=drop
             )
-            placed = [context.source.layout.slices[text] for text in context.layout.order]
-            spans = spans_of(placed, [0] * len(placed), keys=keys, values=values) if context.watches else []
+            read, order = context.source.layout.slices, context.layout.order if context.watches else ()
+            spans = spans_of([read[text] for text in order], [0] * len(order), keys=keys, values=values)
         if context.watches:
             meeting = Meeting(queries, spans, Sight(self.scale))
             mixed = context.seen(Point.CROSS_Z, mixed, layer=self.layer, meeting=meeting)

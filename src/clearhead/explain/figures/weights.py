@@ -148,6 +148,8 @@ def cross(given: Given) -> Figure:
     where a translator looked, which is often but not always what it translates (Koehn & Knowles 2017)."""
     given.refuse_example("the reference example has no second text")
     found = given.weights("cross")
+    if not found.layers:
+        raise SettingError("the decoder has none of the layers that were chosen; choose others")
     layers, numbers = found.layers, found.heads
     if given.layer is not None or given.head is not None:
         layer, number = chosen(given, found)
