@@ -12,5 +12,5 @@ def look_of(values, *, words=None, guesses=("a", "b"), answers=(), text="a text"
     weights = Weights("self", tokens, tokens, tuple(range(layers)), tuple(range(heads)), values)
     row = tuple(Guess(guess, 1 / len(guesses)) for guess in guesses)
     every = tuple(tuple(row for _ in words) for _ in range(layers + 1))
-    lens = Lens("next token", tuple(words), every)
-    return Look("a/model", "next token", text, (weights,), lens, answers)
+    lens = Lens("next token", "probability", tuple(words), every)
+    return Look("a/model", text, (weights,), lens, answers)

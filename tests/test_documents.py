@@ -91,6 +91,27 @@ def test_the_make_commands_of_the_readme_exist():
             assert target in made
 
 
+@pytest.mark.parametrize("page", ["figures", "looking"])
+def test_the_pages_of_figures_run(page, tmp_path, monkeypatch):
+    from clearhead.explain.figures.__main__ import main as figure
+    from families import tiny_folder
+
+    monkeypatch.chdir(tmp_path)
+    body = tiny_folder(tmp_path / "body", "bert", num_hidden_layers=6, num_attention_heads=12)
+    text = ROOT / "docs" / f"{page}.md"
+    for block in blocks(text, "python"):
+        exec(compile(block.replace('"minilm"', repr(str(body))), text.name, "exec"), {})
+    for line in "".join(blocks(text, "sh")).splitlines():
+        words = shlex.split(line.replace(" minilm ", f" {body} "))
+        if words[:3] == ["python", "-m", "clearhead.explain.figures"]:
+            assert figure(words[3:]) == 0
+        elif words[:2] == ["clearhead", "explain"]:
+            with pytest.raises(SystemExit) as left:
+                main(words[1:])
+            assert left.value.code == 0
+    assert any(tmp_path.glob("*.svg"))
+
+
 def test_the_page_on_looking_inside_runs(tmp_path, capsys):
     from decoders import tiny_folder as speaker
     from families import tiny_folder as reader

@@ -118,6 +118,20 @@ def test_figures_are_drawn_by_name(run, refusal, folders, tmp_path):
         assert run("explain", bert, TEXT, "--out", name, *asked).status == 0
     assert "layer 1, head 2" in (tmp_path / "b.svg").read_text()
     assert (tmp_path / "b.svg").read_bytes() == (tmp_path / "c.svg").read_bytes()
+    for name, said in (("routing", "layer 1, head 2"), ("softmax", "layer 1, head 2"), ("norms", "layer 1")):
+        chosen = ("--layers", 1) if name == "norms" else ("--layers", 1, "--heads", 2)
+        assert run("explain", bert, TEXT, "--out", f"{name}.svg", "--figure", name, *chosen).status == 0
+        assert said in (tmp_path / f"{name}.svg").read_text()
+    for name, said in (
+        ("effects", "layer"),
+        ("rollout", "head=1"),
+        ("routing", "--layers: the figure routing"),
+    ):
+        chosen = ("--layers", 1, 2) if name == "routing" else ("--heads", 1)
+        line = refusal("explain", bert, TEXT, "--out", "d.png", "--figure", name, *chosen)
+        assert said in line and not (tmp_path / "d.png").exists()
+    line = refusal("explain", bert, TEXT, "--out", "d.png", "--figure", "effects", "--answer", "x")
+    assert "--answer is for the figures heads, cross, lens; effects does not read it" in line
     line = refusal("explain", bert, TEXT, "--out", "c.png", "--figure", "flow")
     assert "--figure 'flow' is not known; there are routing, softmax, " in line
     assert "--figure is for --out with .png or .svg" in refusal("explain", bert, TEXT, "--figure", "lens")
@@ -381,3 +395,8 @@ def test_a_translators_heads_are_switched_off_in_each_stack(folders):
         assert found["before"] == {"answers": plain["answers"], "answer": plain["answer"]}
         assert found["lens"] != plain["lens"]
     assert torch.is_grad_enabled()
+
+
+def test_a_model_of_the_catalog_that_is_not_here_is_no_text(refusal, folders, monkeypatch, tmp_path):
+    monkeypatch.setenv("CLEARHEAD_CACHE", str(tmp_path / "empty"))
+    assert "clearhead get smollm2" in refusal("explain", folders / "bert", "smollm2", TEXT)

@@ -9,9 +9,10 @@ import pytest
 
 import clearhead as ch
 from clearhead.check.grading.exercises import BY_FUNCTION, EXERCISES
-from clearhead.check.grading.judge import answers_of, judge
+from clearhead.check.grading.judge import answers_of, judge, tried
 from clearhead.check.grading.numbers import close
 from clearhead.check.grading.runner import Answer
+from clearhead.check.grading.trial import amount
 from clearhead.check.grading.verdict import Outcome
 from clearhead.check.grading.wire import packed, unpacked
 
@@ -37,12 +38,15 @@ def test_every_mistake_is_caught_and_named_with_its_smallest_example(name):
     for mistake in exercise.mistakes:
         if mistake.care:
             continue
-        found = judge(exercise, answers_of(exercise, frozenset([mistake.name])), function=name)
+        answers = answers_of(exercise, frozenset([mistake.name]))
+        found = judge(exercise, answers, function=name)
         assert found.outcome is Outcome.WRONG, mistake.name
         assert found.mistakes == (mistake.name,)
         assert found.did == (mistake.did,) and found.says == (mistake.says,)
         assert not found.alike, f"{mistake.name} cannot be told from {found.alike}"
         assert found.example.expected != found.example.given
+        sizes = [trial.size for trial in tried(exercise, answers) if not trial.right]
+        assert amount(list(found.example.arguments.values())) == min(sizes)
 
 
 @every_exercise

@@ -277,3 +277,22 @@ def test_grades_are_plain_data(write):
     found = only(write("def greedy(x):\n    return x.argmin()\n"))
     assert isinstance(found.example.arguments["logits"], list)
     assert not isinstance(found.example.expected, np.ndarray)
+
+
+def test_what_is_imported_from_a_library_is_not_the_learners(write):
+    file = write("from scipy.special import softmax\ndef greedy(logits):\n    return int(logits.argmax())\n")
+    assert [grade.function for grade in ch.grade(file)] == ["greedy"]
+    (one,) = ch.grade(f"{file}:softmax", exercise="softmax")
+    assert one.function == "softmax"  # asked for by name, it is graded
+
+
+def test_what_code_prints_reaches_no_terminal_raw(write, capsys):
+    from clearhead.app import grades
+    from clearhead.check.grading.exercises import EXERCISES
+
+    file = write("def greedy(logits):\n    print('\\x1b]0;title\\x07')\n    return logits.argmin()\n")
+    (one,) = ch.grade(file)
+    assert "\x1b" in one.printed
+    with grades.out.capture() as shown:
+        grades.out.print(*grades.said(one, EXERCISES["greedy"], output=True))
+    assert "\x1b]" not in shown.get() and "title" in shown.get()

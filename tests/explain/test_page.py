@@ -122,7 +122,7 @@ def test_128_tokens_12_layers_and_12_heads_stay_below_3_mb(kind):
         tuple(tuple(Guess(letters.choice(words), letters.random()) for _ in range(5)) for _ in words)
         for _ in range(13)
     )
-    html = page(Look("m", "next token", "text", some.weights, Lens("next token", tuple(words), every), ()))
+    html = page(Look("m", "text", some.weights, Lens("next token", "probability", tuple(words), every), ()))
     assert len(html.encode()) < 1_500_000
     read = np.frombuffer(unpacked(shown(some)["weights"]), dtype=np.uint8).reshape(values.shape)
     assert np.abs(read / LEVELS - values.numpy()).max() <= 0.002

@@ -29,6 +29,7 @@ Texts = Annotated[
 ]
 EXPLAIN = Explaining()
 PAGES, PICTURES, OBJECTS = (".html", ".htm"), (".png", ".svg"), (".json",)
+OF_A_LOOK = ("heads", "cross", "lens")  # figures of all layers and heads that are chosen
 FIRST = "heads"  # the figure, unless another is asked for
 NEAREST, LAST = 3, 3  # keys and layers that a table on a terminal shows
 LEAST = 0.005  # of a weight, to be named there
@@ -91,8 +92,10 @@ def sorted_out(given: list[str], settings: Explaining) -> tuple[str | None, list
 
 def is_model(word: str) -> bool:
     """Whether a word is a folder that holds a model, or the name of one that has been fetched."""
-    from clearhead.checkpoint.catalog import locate
+    from clearhead.checkpoint.catalog import CATALOG, locate
 
+    if word in CATALOG or (word.endswith(".gguf") and Path(word).is_file()):
+        return True  # whoever opens it says what is missing
     try:
         place = locate(word)
         return any((place / name).is_file() for name in HOLDS)
@@ -134,7 +137,7 @@ def the_text(given: list[str]) -> Any:
 def looked_at(model: "Model", text: Any, *, settings: Explaining) -> None:
     """One text in one model, to where the settings say."""
     from clearhead.app import show
-    from clearhead.app.writing import check_out, placed, written
+    from clearhead.app.writing import check_out, written
     from clearhead.explain.look import look
     from clearhead.explain.page import page
     from clearhead.explain.told import told
@@ -142,7 +145,9 @@ def looked_at(model: "Model", text: Any, *, settings: Explaining) -> None:
     out = settings.out
     if out not in (None, "-"):
         check_out(out, model=model.loaded.folder)
-    draw = drawer(settings) if out and Path(out).suffix.lower() in PICTURES else None
+    if out and Path(out).suffix.lower() in PICTURES:
+        drawn(model, text, settings=settings, out=out)
+        return
     found = look(
         model,
         text,
@@ -155,12 +160,6 @@ def looked_at(model: "Model", text: Any, *, settings: Explaining) -> None:
         show.emit(told(found))
     elif out is None:
         table_of(found)
-    elif draw is not None:
-        from clearhead.explain.figures import write
-
-        picture = draw(look=found, model=model, text=text)
-        with placed(out) as place:
-            write(picture, place, kind=Path(out).suffix.lower().removeprefix("."))
     else:
         line = Path(out).suffix.lower() in OBJECTS
         with written(out) as file:
@@ -169,16 +168,30 @@ def looked_at(model: "Model", text: Any, *, settings: Explaining) -> None:
         show.say(f"{out} is there; open it")
 
 
-def drawer(settings: Explaining) -> Any:
-    """What draws the figure that is asked for, or all heads."""
-    from functools import partial
-
-    from clearhead.explain.figures import FIGURES, draw
+def drawn(model: "Model", text: Any, *, settings: Explaining, out: str) -> None:
+    """The figure that is asked for, or all heads: of what was chosen, or of one layer and head."""
+    from clearhead.app import show
+    from clearhead.app.writing import placed
+    from clearhead.explain.figures import FIGURES, draw, write
+    from clearhead.explain.look import look
 
     name = settings.figure or FIRST
     if name not in FIGURES:
         raise SettingError(f"--figure {name!r} is not known; there are {', '.join(FIGURES)}")
-    return partial(draw, name)
+    if name in OF_A_LOOK:
+        which = {part: getattr(settings, part) for part in ("answer", "layers", "heads", "candidates")}
+        picture = draw(name, look=look(model, text, **which), model=model)
+    else:
+        if settings.answer is not None:
+            raise SettingError(f"--answer is for the figures {', '.join(OF_A_LOOK)}; {name} does not read it")
+        for part in ("layers", "heads"):
+            if len(getattr(settings, part) or ()) > 1:
+                raise SettingError(f"--{part}: the figure {name} is of one of them at most; give one")
+        layer, head = ((getattr(settings, part) or [None])[0] for part in ("layers", "heads"))
+        picture = draw(name, model=model, text=text, layer=layer, head=head)
+    with placed(out) as place:
+        write(picture, place, kind=Path(out).suffix.lower().removeprefix("."))
+    show.say(f"{out} is there; open it")
 
 
 def table_of(look: "Look") -> None:
@@ -226,7 +239,7 @@ def lens_table(look: "Look") -> None:
 
     from clearhead.app import show
 
-    numbers = look.numbers or look.lens.kind == "vector"
+    numbers = look.lens.unit != "probability"
     table = Table("after layer", *(visible(name) for name in look.lens.tokens))
     for layer, rows in enumerate(look.lens.layers):
         best = [row[0] for row in rows]

@@ -14,6 +14,7 @@ from clearhead.app.terminal import emit, out, plain, say, shown
 from clearhead.check.grading.exercise import Exercise
 from clearhead.check.grading.numbers import written
 from clearhead.check.grading.verdict import Example, Grade, Outcome
+from clearhead.data.wording import spoken
 
 STYLES = {
     Outcome.RIGHT: ("✓", "bold green"),
@@ -61,7 +62,7 @@ def said(found: Grade, exercise: Exercise, *, output: bool) -> Iterator[Renderab
         yield from worked(found.example)
     if output and found.printed:
         yield Rule("what it printed", style="dim", align="left")
-        yield Text(found.printed.rstrip())
+        yield shown(spoken(found.printed.rstrip()))
 
 
 def worked(example: Example) -> Iterator[RenderableType]:

@@ -81,6 +81,9 @@ class Handler(BaseHTTPRequestHandler):
         except ClearheadError as error:
             self.refuse(HTTPStatus.BAD_REQUEST, str(error), close=False)
             return
+        except Exception as error:  # ours; the page says so, and the terminal shows where
+            self.refuse(HTTPStatus.INTERNAL_SERVER_ERROR, f"a fault of the server: {error!r}")
+            raise
         self.answer(HTTPStatus.OK, json.dumps(found, allow_nan=False).encode(), kind="application/json")
 
     def do_other(self) -> None:

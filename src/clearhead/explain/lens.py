@@ -21,6 +21,8 @@ from clearhead.model.layout import Batch
 from clearhead.tasks.fill import rows_at_once
 from clearhead.text.stream import namer
 
+LIKELY = "probability"
+
 
 @dataclass(frozen=True)
 class Guess:
@@ -36,6 +38,7 @@ class Lens:
     block, layer n that after block n; a row is a token (`tokens`), or the one row of a whole text."""
 
     kind: str  # "next token", "masked token", "label", "tag", "answer" (start and end) or "vector"
+    unit: str  # of what is said beside an answer: "probability", "cosine" or "number"
     tokens: tuple[str, ...]
     layers: tuple[tuple[tuple[Guess, ...], ...], ...]
 
@@ -70,21 +73,24 @@ def lens(reading: Reading, *, candidates: int = 3) -> Lens:
             ]
             for rows in ready
         ]
-        return Lens(kind, tokens, tuple(map(tuple, made)))
+        return Lens(kind, LIKELY, tokens, tuple(map(tuple, made)))
     found, labels = [said_by_head(reading, rows, batch=batch) for rows in ready], model.loaded.labels
     if kind == "vector":
         likeness = [float(cosine_similarity(vector, found[-1])) for vector in found]
-        return Lens(kind, ("the text",), tuple(((Guess("the last vector", one),),) for one in likeness))
+        return Lens(
+            kind, "cosine", ("the text",), tuple(((Guess("the last vector", one),),) for one in likeness)
+        )
     if kind == "answer":
         name = tokens.__getitem__
         each = tuple(guesses(logits.T, name, count=candidates) for logits in found)  # of [2, tokens]
-        return Lens(kind, ("start", "end"), each)
+        return Lens(kind, LIKELY, ("start", "end"), each)
     if kind == "tag":
         each = tuple(guesses(logits, labels.__getitem__, count=candidates) for logits in found)
-        return Lens(kind, tokens, each)
+        return Lens(kind, LIKELY, tokens, each)
     problem = model.loaded.problem
     every = tuple(guesses(one, labels.__getitem__, count=len(labels), problem=problem) for one in found)
-    return Lens(kind, ("the text",), every)
+    unit = "number" if problem is Problem.REGRESSION else LIKELY
+    return Lens(kind, unit, ("the text",), every)
 
 
 def said_by_head(reading: Reading, rows: Tensor, *, batch: Batch) -> Tensor:

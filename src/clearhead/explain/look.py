@@ -7,11 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from clearhead.checkpoint.labels import Problem
 from clearhead.engine.modes import own_modes
 from clearhead.errors import NotFinite, SettingError
 from clearhead.explain.asked import Some, layers_of, numbers
-from clearhead.explain.lens import Lens, kind_of, lens
+from clearhead.explain.lens import Lens, lens
 from clearhead.explain.objective import Reading, has_mask
 from clearhead.explain.record import Record, record
 from clearhead.infer.model import Model
@@ -64,14 +63,22 @@ class Look:
     best answers to a question, what stands at each mask, each word's tags, what comes next."""
 
     model: str
-    kind: str
     text: Text
     weights: tuple[Weights, ...]
     lens: Lens
     answers: tuple[tuple[str, tuple[Share, ...]], ...]
     answer: str | None = None  # a translator's
     parts: str = ""  # how large the model is, in words
-    numbers: bool = False  # whether answers are numbers, not probabilities
+
+    @property
+    def kind(self) -> str:
+        """What the model's head answers."""
+        return self.lens.kind
+
+    @property
+    def numbers(self) -> bool:
+        """Whether answers are numbers, not probabilities."""
+        return self.lens.unit == "number"
 
 
 @own_modes()
@@ -97,14 +104,12 @@ def look(
     layer_by_layer = lens(reading, candidates=candidates)
     return Look(
         model.name,
-        kind_of(model),
         text,
         weights_of(reading, one, heads=some),
         layer_by_layer,
         answers_of(reading, layer_by_layer, candidates=candidates),
         reading.answer if model.translates else None,
         size_of(model),
-        model.loaded.problem is Problem.REGRESSION,
     )
 
 

@@ -49,8 +49,11 @@ class Reading:
             raise DataError("there is nothing to look at in an empty text; write something")
         if model.answers and len(parts) < 2:
             raise DataError("a question is asked of a context; give both: the context with --context")
-        if len(parts) > 1 and (model.speaks or model.translates or model.tags):
-            raise DataError(f"two texts are given, and {model.name} reads one; give one")
+        asks = model.fills and any(has_mask(model, part) for part in parts)
+        if len(parts) > 1 and (model.speaks or model.translates or model.tags or asks):
+            raise DataError(
+                f"two texts are given, and {model.name} reads one{' with masks' if asks else ''}; give one"
+            )
         if answer is not None and not model.translates:
             raise SettingError(f"answer={answer!r:.60} is for models that turn a text into another")
         if model.fills and isinstance(text, str) and has_mask(model, text):

@@ -65,6 +65,8 @@ async function ask() {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ text: here("typed").value, pair: context || null, off }),
+    }).catch(() => {
+      throw new Error("The server is not there any more; start it again.");
     });
     const found = await answer.json();
     if (number !== asked) return; // another question has been asked meanwhile
@@ -73,8 +75,7 @@ async function ask() {
     if (found.before) compared(found);
   } catch (error) {
     if (number !== asked) return;
-    const gone = error instanceof TypeError;
-    here("trouble").textContent = gone ? "The server is not there any more; start it again." : error.message;
+    here("trouble").textContent = error.message;
   }
   here("state").textContent = "";
   document.body.dataset.asked = String(number);

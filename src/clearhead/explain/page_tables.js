@@ -30,7 +30,7 @@ function answersInto(place, look) {
   else if (look.kind === "answer") inside.push(...located(look));
   else if (look.kind === "tag") inside.push(tagged(look));
   else {
-    if (!look.live) inside.push(...quotes(look)); // live it stands above, where it was typed
+    inside.push(...quotes(look));
     for (const [heading, rows] of look.answers) {
       inside.push(make("h3", {}, heading[0].toUpperCase() + heading.slice(1)));
       inside.push(bars(rows, look.numbers));
@@ -82,8 +82,7 @@ function tagged(look) {
 function translated(look) {
   const one = (look.parts || []).find((each) => each.kind === "cross");
   const answer = make("p", { class: "text answer", dir: "auto" }, look.answer || "(nothing)");
-  if (!one || one.begin === undefined || look !== data)
-    return [...(look.live ? [] : quotes(look)), answer];
+  if (!one || look !== data) return [...quotes(look), answer];
   const said = make("p", { class: "quiet", role: "status" });
   const source = one.keys.map((token) => make("span", { class: "piece" }, word(token)));
   const mean = (query, key) => {

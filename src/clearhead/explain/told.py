@@ -11,6 +11,7 @@ from unicodedata import category
 import torch
 
 from clearhead.data.wording import spoken, visible
+from clearhead.explain.lens import LIKELY
 from clearhead.explain.look import Look, Share, Token, Weights
 
 LEVELS = 255  # steps of a weight on a page, so that it is wrong by at most half a step: 0.00196
@@ -56,7 +57,7 @@ def shown(look: Look) -> dict[str, Any]:
     parts = [one for one in look.weights if one.layers]
     guessed = list(dict.fromkeys(guess.text for row in look.lens.layers for some in row for guess in some))
     number = {text: place for place, text in enumerate(guessed)}
-    plain = look.lens.kind == "vector" or look.numbers
+    plain = look.lens.unit != LIKELY
     texts = [look.text] if isinstance(look.text, str) else list(look.text)
     return {
         "model": name_of(look.model),

@@ -22,7 +22,8 @@ def judge(exercise: Exercise, ask: Ask, *, function: str, taken: int | None = No
     """The grade of one function. `ask` calls it; `taken` is how many arguments it takes at most."""
     trials = tried(exercise, ask, taken=taken)
     notes = tuple(noted(exercise, trials, taken=taken))
-    failing = next((trial for trial in trials if not trial.right), None)
+    wrong = [trial for trial in trials if not trial.right]
+    failing = min(wrong, key=lambda trial: (not trial.answer.stopped, trial.size), default=None)
     if failing is None:
         return large_numbers(exercise, ask, function=function, notes=notes)
     if failing.answer.stopped:
@@ -126,6 +127,8 @@ def mistaken(exercise: Exercise, trials: Sequence[Trial]) -> list[Wrong]:
     """The mistakes that answer as the code does on every input: single ones or, if there are none, pairs."""
     if any(trial.misfit for trial in trials):
         return []
+    # Where the code is wrong most mistakes differ at once, which saves the rest.
+    trials = sorted(trials, key=lambda trial: trial.right)
     found: list[Wrong] = []
     for wrong in exercise.mistakes_by_size():
         if found and len(wrong) > len(found[0]):
@@ -137,8 +140,7 @@ def mistaken(exercise: Exercise, trials: Sequence[Trial]) -> list[Wrong]:
 
 def same_everywhere(exercise: Exercise, trials: Sequence[Trial], *, wrong: Wrong) -> bool:
     """Whether a mistake answers as the code does; where it makes an answer impossible, the code has none."""
-    # Where the code is wrong most mistakes differ at once, which saves the rest.
-    for trial in sorted(trials, key=lambda trial: trial.right):
+    for trial in trials:
         if not close(trial.given, exercise.mistaken(trial.arguments, wrong)):
             return False
     return any(trial.given is not None and not trial.right for trial in trials)

@@ -9,7 +9,7 @@ from clearhead.check.grading.exercise import Exercise
 from clearhead.check.grading.exercises import BY_FUNCTION, EXERCISES
 from clearhead.check.grading.judge import judge
 from clearhead.check.grading.runner import Process
-from clearhead.check.grading.source import cells_of, functions_in
+from clearhead.check.grading.source import cells_of
 from clearhead.check.grading.verdict import Grade, Outcome
 from clearhead.errors import DataError, SettingError
 from clearhead.settings import Grading, made
@@ -36,8 +36,7 @@ def graded(path: str | Path, asked: Grading) -> Iterator[Grade]:
     cells = cells_of(file)
     chosen = None if asked.exercise is None else named(asked.exercise)
     with Process(cells, file.resolve().parent, limits=asked) as process:
-        there = [name for name in functions_in(cells) if name in process.functions]
-        there += [name for name in process.functions if name in BY_FUNCTION and name not in there]
+        there = list(process.own)
         if function is not None and function in process.functions and function not in there:
             there.append(function)
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from clearhead.check.grading.wire import packed, unpacked
-from clearhead.errors import DataError
+from clearhead.errors import DataError, SettingError
 from clearhead.settings import Grading
 
 IMPORTS = 20.0  # seconds more for loading: libraries are slow to import
@@ -78,6 +78,8 @@ class Process:
         asked, self_asks = os.pipe()
         self.answers, answered = os.pipe()
         room = str(int(self.limits.memory * 1e9))
+        if os.name != "posix":
+            raise SettingError("code is graded in a process of its own, which needs Linux or macOS")
         # Not -I: their libraries may lie in the user's own folder or where PYTHONPATH says.
         command = [
             sys.executable,
@@ -112,7 +114,7 @@ class Process:
                 "put what takes long below `if __name__ == '__main__':`"
             ) from None
         self.failed = [one["error"] for one in loaded["failed"]]
-        self.functions = loaded["functions"]
+        self.functions, self.own = loaded["functions"], loaded["own"]
 
     def end(self) -> None:
         """Stop the process and whatever it started."""

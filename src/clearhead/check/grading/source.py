@@ -1,8 +1,7 @@
-"""The file to be graded: its code, cell by cell, and the names of its functions, without running it."""
+"""The file to be graded: its code, cell by cell, without running it."""
 
 import ast
 import json
-from contextlib import suppress
 from pathlib import Path
 
 from clearhead.check.grading.runner import Cell
@@ -60,13 +59,3 @@ def refuse_other_than_python(cell: Cell) -> None:
         raise DataError(f"{cell.name}, line {line}: this is not Python ({said})") from None
     except (RecursionError, MemoryError):
         raise DataError(f"{cell.name}: this is nested too deeply to be read") from None
-
-
-def functions_in(cells: list[Cell]) -> list[str]:
-    """The names of functions that the cells define, in order, each once; a cell may be other than Python."""
-    found = []
-    for cell in cells:
-        with suppress(SyntaxError, ValueError):
-            tree = ast.parse(cell.source)
-            found += [one.name for one in tree.body if isinstance(one, ast.FunctionDef)]
-    return list(dict.fromkeys(found))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,20 @@ class Trial:
     misfit: str = ""
 
     @property
+    def size(self) -> int:
+        """How much goes in."""
+        return sum(map(amount, self.arguments))
+
+    @cached_property
     def right(self) -> bool:
         return not self.answer.kind and not self.misfit and close(self.given, self.expected)
+
+
+def amount(given: Any) -> int:
+    """How many numbers or characters there are."""
+    if isinstance(given, list | tuple):
+        return sum(map(amount, given))
+    return len(given) if isinstance(given, str) else int(np.size(given))
 
 
 def undone(trials: Sequence[Trial]) -> str:

@@ -48,10 +48,12 @@ class Graded:
         self.module = ModuleType("graded")
         self.files: set[str] = set()
         self.kinds: dict[str, str] = {}
+        self.folder = ""
 
     def load(self, cells: list[dict[str, str]], folder: str) -> dict[str, Any]:
         """Run the cells one after another; one that fails keeps no other from running."""
         sys.path.insert(0, folder)
+        self.folder = folder
         sys.modules["graded"] = self.module
         failed = []
         for cell in cells:
@@ -63,7 +65,9 @@ class Graded:
                 exec(compile(source, name, "exec", dont_inherit=True), self.module.__dict__)
             except BaseException as error:  # whatever it is, it is theirs, and is told
                 failed.append(self.told(error))
-        return {"failed": failed, "functions": dict(self.functions())}
+        functions = dict(self.functions())
+        own = [name for name in functions if self.is_own(getattr(self.module, name))]
+        return {"failed": failed, "functions": functions, "own": own}
 
     def functions(self) -> Iterator[tuple[str, list[int | None]]]:
         """Names that can be called, and with how many arguments: at least, at most."""
@@ -71,6 +75,14 @@ class Graded:
             if callable(value) and not name.startswith("_"):
                 with contextlib.suppress(TypeError, ValueError):
                     yield name, arity(value)
+
+    def is_own(self, value: Any) -> bool:
+        """Whether something that can be called was made in the file, or in one beside it; not imported from
+        a library."""
+        source = sys.modules.get(getattr(value, "__module__", None) or "graded", self.module)
+        return (
+            source is self.module or os.path.dirname(getattr(source, "__file__", None) or "") == self.folder
+        )
 
     def told(self, error: BaseException) -> dict[str, Any]:
         """An exception, with the line of their file where it came up."""

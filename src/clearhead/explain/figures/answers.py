@@ -94,7 +94,7 @@ def drawn(given: Given, found: Lens) -> Figure:
     for name, colour, mark in zip(names, LINES, "osD^vP", strict=False):
         values = [next(guess.probability for guess in row[0] if guess.text == name) for row in found.layers]
         axes.plot(range(len(values)), values, f"{mark}-", color=colour, markersize=4, label=shown(name, 30))
-    axes.set(xlabel="layer", ylabel="cosine" if found.kind == "vector" else "probability")
+    axes.set(xlabel="layer", ylabel=found.unit)
     axes.set_xticks(range(len(found.layers)))
     if found.kind != "vector":
         axes.legend(frameon=False, fontsize=8)

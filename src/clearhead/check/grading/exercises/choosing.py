@@ -161,7 +161,7 @@ def kth_best(logits, k):
 def sample_twin(arguments: Arguments, wrong: Wrong) -> int:
     x, uniform = np.asarray(arguments[0], dtype=float), arguments[1]
     if "no-exp" in wrong:
-        shares = np.abs(x) / np.abs(x).sum()
+        shares = x / x.sum()
     else:
         shares = np.full(len(x), 1.0 / len(x)) if "all-alike" in wrong else softmax(x)
     order = np.arange(len(x))

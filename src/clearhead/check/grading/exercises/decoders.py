@@ -35,10 +35,10 @@ MISTAKES = table(
         "The own text comes first.",
     ),
     (
-        "memory-asks",
+        "keys-of-own-text",
         "recall",
-        "Queries and keys are exchanged: keys and values come from x.",
-        "Queries come from x, keys and values from the memory.",
+        "Keys and values come from x: this is self-attention.",
+        "They come from the memory.",
     ),
     ("memory-normalised", "memory", "The memory goes through a norm.", "It is used as the encoder left it."),
     (
@@ -73,7 +73,7 @@ def twin(arguments: Arguments, wrong: Wrong) -> np.ndarray:
         return attending(x, x, weights=weights[:3], causal="not-causal" not in wrong)
 
     def recall(x: np.ndarray) -> np.ndarray:
-        source = x if "memory-asks" in wrong else memory
+        source = x if "keys-of-own-text" in wrong else memory
         return attending(x, source, weights=weights[3:6], causal="memory-causal" in wrong)
 
     def ffn(x: np.ndarray) -> np.ndarray:

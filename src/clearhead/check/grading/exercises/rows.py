@@ -90,17 +90,9 @@ def attention(queries: Any, keys: Any, *, values: Any, seen: np.ndarray, wrong: 
         scores = scores * seen
     elif "mask-after-softmax" not in wrong:
         scores = np.where(seen, scores, -np.inf)
-    shares = safe(scores, axis=0 if "over-queries" in wrong else 1)
+    # Whoever sees nothing gets NaN, as plain code has it.
+    shares = softened(scores, frozenset(), axis=0 if "over-queries" in wrong else 1)
     return (shares * seen if "mask-after-softmax" in wrong else shares) @ values
-
-
-def safe(scores: np.ndarray, *, axis: int) -> np.ndarray:
-    """Softmax; zeros where nothing is seen."""
-    return np.where(
-        np.isneginf(scores.max(axis=axis, keepdims=True)),
-        0.0,
-        np.nan_to_num(softened(scores, frozenset(), axis=axis)),
-    )
 
 
 # ---- causal ------------------------------------------------------------------------------------------------

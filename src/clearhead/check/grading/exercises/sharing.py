@@ -158,7 +158,7 @@ def grouped_twin(arguments: Arguments, wrong: Wrong) -> np.ndarray:
         for head in range(heads)
     ]
     if "heads-summed" in wrong:
-        return np.stack([np.sum(outputs, axis=0)] * heads)
+        return np.sum(outputs, axis=0)
     return np.stack(outputs)
 
 
