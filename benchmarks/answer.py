@@ -7,7 +7,8 @@ blocks, width 384) with a new head of spans, one folder for both sides; float32.
 
 - speed: all questions, from texts to answers, contexts in windows of 384 tokens that begin half a window
   apart. Peer: `transformers` in padded batches of 32 windows, as they come (shuffled) and by length, its
-  logits read as its published script reads them (20 best beginnings and ends). Same answers: how many.
+  logits read as its published script reads them (20 best beginnings and ends; `--best N` pairs more). Same
+  answers: how many.
 - training: 40 articles to learn from, 8 to be tested on, over the seeds: clearhead's command and a plain loop
   around `transformers` with its batches in padded rectangles, rate (1e-4, warm-up over a tenth, linear) and
   decay, dropout 0.1.
@@ -128,8 +129,8 @@ def found_by_peer(job: Job, *, by_length: bool) -> Result:
                 for row, index in enumerate(members):
                     _, offsets, inside = windows[index]
                     starts, ends = (one[row][: len(offsets)] for one in (said.start_logits, said.end_logits))
-                    for first in starts.topk(min(BEST, len(offsets))).indices.tolist():
-                        for last in ends.topk(min(BEST, len(offsets))).indices.tolist():
+                    for first in starts.topk(min(job["best"], len(offsets))).indices.tolist():
+                        for last in ends.topk(min(job["best"], len(offsets))).indices.tolist():
                             if inside[first] and inside[last] and first <= last < first + MOST:
                                 score = float(starts[first] + ends[last])
                                 if score > best[owners[index]][0]:
@@ -314,6 +315,7 @@ def training(job: Job, seeds: list[int]) -> list[dict[str, Result]]:
 def main() -> None:
     parser = measuring.arguments(__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--best", type=int, default=BEST, help="beginnings and ends the peer pairs (20)")
     parser.add_argument("--seeds", nargs="+", type=int, help="of training (0 1 2)")
     options = measuring.options_of(parser, SIDES)
     if not DATA.is_file():
@@ -322,6 +324,7 @@ def main() -> None:
         "quick": options.quick,
         "cores": options.cores,
         "epochs": EPOCHS,
+        "best": options.best,
         "steps": 2 if options.quick else None,
     }
     found: dict[str, Any] = {}
